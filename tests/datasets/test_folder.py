@@ -19,7 +19,7 @@ from segmeter.api.loading import dataset_spec
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
-from segmeter.datasets.folder import Folder
+from segmeter.datasets.folder import Found, open_folder
 from segmeter.datasets.image_files import read_rgb
 
 BLOCK = np.zeros((12, 16), dtype=np.uint8)
@@ -35,7 +35,7 @@ def _palette(path: Path, indices: np.ndarray) -> None:
     image.save(path)
 
 
-def _areas(data: Folder, scene: str) -> dict[str, int]:
+def _areas(data: Found, scene: str) -> dict[str, int]:
     loaded = data.load(scene)
     loaded.check()
     return {target.id: target.mask.area for target in loaded.targets}
@@ -49,10 +49,10 @@ def images(tmp_path, write, photo):
     return tmp_path
 
 
-def _masks(folder: Path, write, **masks: np.ndarray) -> Folder:
+def _masks(folder: Path, write, **masks: np.ndarray) -> Found:
     for name, mask in masks.items():
         write(folder / "masks" / f"{name}.png", mask)
-    return Folder(str(folder))
+    return open_folder(str(folder))
 
 
 def test_binary_masks_of_any_value(images, write):
@@ -108,7 +108,7 @@ def test_255_beside_other_labels_is_not_judged(images, write):
 def test_a_palette_gives_its_indices(images):
     for name in ("a", "b"):
         _palette(images / "masks" / f"{name}.png", TWO)
-    data = Folder(str(images))
+    data = open_folder(str(images))
     assert _areas(data, "a") == {"1": 15, "2": 8}
     assert "colour table" in data.recognised
 
@@ -126,7 +126,7 @@ def test_one_file_an_object_in_a_folder_a_image(images, write):
     write(images / "masks" / "a" / "dog_1.png", BLOCK * 255)
     write(images / "masks" / "a" / "2.png", (TWO == 2).astype(np.uint8) * 255)
     write(images / "masks" / "b" / "1.png", BLOCK)
-    data = Folder(str(images))
+    data = open_folder(str(images))
     assert _areas(data, "a") == {"2": 8, "dog_1": 15}
     assert [target.label for target in data.load("a").targets] == ["", "dog"]
     assert "3 files of one object each" in data.recognised
@@ -144,7 +144,7 @@ def test_masks_beside_the_images(tmp_path, write, photo):
     write(tmp_path / "y.jpg", photo)
     write(tmp_path / "y_mask_1.png", BLOCK)
     write(tmp_path / "y_mask_2.png", TWO // 2)
-    data = Folder(str(tmp_path))
+    data = open_folder(str(tmp_path))
     assert _areas(data, "x") == {"object": 15}
     assert _areas(data, "y") == {"1": 15, "2": 8}
     assert "side by side" in data.recognised
@@ -154,7 +154,7 @@ def test_a_png_of_a_images_name_is_its_mask(tmp_path, write, photo):
     for name in ("x", "y"):
         write(tmp_path / f"{name}.jpg", photo)
         write(tmp_path / f"{name}.png", TWO)
-    data = Folder(str(tmp_path))
+    data = open_folder(str(tmp_path))
     assert _areas(data, "x") == {"1": 15, "2": 8}
     assert "as JPEG, masks of the same names as PNG" in data.recognised
 
@@ -166,7 +166,7 @@ def test_run_lengths_in_one_file(images):
         "gone.jpg": Mask.of(BLOCK).to_coco(),
     }
     (images / "masks.json").write_text(json.dumps(runs))
-    data = Folder(str(images))
+    data = open_folder(str(images))
     assert data.scenes() == ["a", "b"]
     assert _areas(data, "a") == {"1": 15, "2": 8}
     assert _areas(data, "b") == {"left": 15}
@@ -182,7 +182,7 @@ def test_run_lengths_beside_each_image(tmp_path, write, photo):
         write(tmp_path / f"{name}.jpg", photo)
         entry = {"id": 5, "segmentation": Mask.of(TWO == 1).to_coco()}
         (tmp_path / f"{name}.json").write_text(json.dumps({"image": {}, "annotations": [entry]}))
-    data = Folder(str(tmp_path))
+    data = open_folder(str(tmp_path))
     assert _areas(data, "x") == {"5": 15}
     assert "run lengths in a JSON file each" in data.recognised
 
@@ -190,13 +190,13 @@ def test_run_lengths_beside_each_image(tmp_path, write, photo):
 def test_one_image_with_its_json(tmp_path, write, photo):
     write(tmp_path / "x.jpg", photo)
     (tmp_path / "x.json").write_text(json.dumps({"annotations": [Mask.of(BLOCK).to_coco()]}))
-    assert _areas(Folder(str(tmp_path)), "x") == {"1": 15}
+    assert _areas(open_folder(str(tmp_path)), "x") == {"1": 15}
 
 
 def test_run_lengths_of_other_images_are_said(images):
     (images / "masks.json").write_text(json.dumps({"elk": Mask.of(BLOCK).to_coco()}))
     with pytest.raises(BadInput, match=r"has masks for 'elk', but .* has no such image"):
-        Folder(str(images))
+        open_folder(str(images))
 
 
 def test_a_coco_file_beside_the_images(images):
@@ -212,7 +212,7 @@ def test_a_coco_file_beside_the_images(images):
     }
     (images / "annotations").mkdir()
     (images / "annotations" / "mine.json").write_text(json.dumps(content))
-    data = Folder(str(images))
+    data = open_folder(str(images))
     assert _areas(data, "a") == {"1": 24}
     assert "in the COCO file 'mine.json', which has 2 objects" in data.recognised
     assert "1 of 2 images is not in" in data.recognised
@@ -246,17 +246,17 @@ def test_options_override_what_values_suggest(images, write):
     assert _areas(part, "a") == {"1": 15}
     assert len(_areas(data, "a")) == 2
     with pytest.raises(BadInput, match="no kind of mask 'shape'; it is binary"):
-        Folder(str(images), kind="shape")
+        open_folder(str(images), kind="shape")
 
 
 def test_what_is_not_recognised_is_told_how_to_lay_it_out(tmp_path, write, photo):
     with pytest.raises(NotFound, match="no folder"):
-        Folder(str(tmp_path / "gone"))
+        open_folder(str(tmp_path / "gone"))
     with pytest.raises(BadInput, match=r"nothing recognised in .*'images'.*'masks'"):
-        Folder(str(tmp_path))
+        open_folder(str(tmp_path))
     write(tmp_path / "a.jpg", photo)
     with pytest.raises(BadInput, match=r"has 1 image and no masks of their names: put images in"):
-        Folder(str(tmp_path))
+        open_folder(str(tmp_path))
 
 
 def test_two_images_of_one_name_are_refused(images, write, photo):
@@ -285,19 +285,19 @@ def test_an_empty_mask_and_one_of_another_size_are_said(images, write):
 def test_a_damaged_mask_stops_only_its_own_scene(images, write):
     write(images / "masks" / "b.png", TWO)
     (images / "masks" / "a.png").write_bytes(b"no image")
-    data = Folder(str(images))
+    data = open_folder(str(images))
     assert _areas(data, "b") == {"1": 15, "2": 8}
     with pytest.raises(BadInput, match=r"a\.png' is not a whole image"):
         data.load("a").check()
     (images / "masks" / "b.png").write_bytes(b"no image")
     with pytest.raises(BadInput, match="is not a whole image"):
-        Folder(str(images))
+        open_folder(str(images))
 
 
 def test_a_damaged_json_stops_only_its_own_scene(images):
     (images / "images" / "a.json").write_text(json.dumps([Mask.of(BLOCK).to_coco()]))
     (images / "images" / "b.json").write_text("{")
-    data = Folder(str(images))
+    data = open_folder(str(images))
     assert _areas(data, "a") == {"1": 15}
     with pytest.raises(BadInput, match=r"b\.json' is not a JSON file"):
         data.load("b").check()
@@ -308,7 +308,7 @@ def test_a_damaged_json_stops_only_its_own_scene(images):
 
 def test_the_fingerprint_follows_images_and_masks(images, write):
     before = _masks(images, write, a=BLOCK, b=BLOCK).fingerprint()
-    assert Folder(str(images)).fingerprint() == before
+    assert open_folder(str(images)).fingerprint() == before
     assert _masks(images, write, a=BLOCK, b=TWO).fingerprint() != before
 
 
@@ -337,7 +337,7 @@ def test_wrong_bytes_give_scenes_or_a_sentence(tmp_path_factory, which, changes,
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(bytes(raw))
     with contextlib.suppress(SegmeterError):
-        data = Folder(str(folder))
+        data = open_folder(str(folder))
         assert "\n" not in data.recognised
         for scene in data.scenes():
             data.load(scene).check()
@@ -363,7 +363,7 @@ def test_any_json_gives_scenes_or_a_sentence(tmp_path_factory, content, name):
     (folder / "images" / "a.jpg").write_bytes(GOOD["images/a.jpg"])
     (folder / name).write_text(json.dumps(content))
     with contextlib.suppress(SegmeterError):
-        data = Folder(str(folder))
+        data = open_folder(str(folder))
         for scene in data.scenes():
             data.load(scene).check()
 
@@ -397,20 +397,20 @@ def _labelled(folder: Path, count: int, several: set[int]) -> Path:
 
 
 def test_label_maps_are_found_wherever_they_are_in_the_list(tmp_path: Path) -> None:
-    data = Folder(str(_labelled(tmp_path / "few", 16, {12, 13, 14, 15})))
+    data = open_folder(str(_labelled(tmp_path / "few", 16, {12, 13, 14, 15})))
     assert sum(len(data.load(scene).targets) for scene in data.scenes()) == 24
-    many = Folder(str(_labelled(tmp_path / "many", 70, {69})))
+    many = open_folder(str(_labelled(tmp_path / "many", 70, {69})))
     assert len(many.load("069").targets) == 3
 
 
 def test_a_label_map_among_masks_taken_for_binary_is_refused(tmp_path: Path) -> None:
     folder = _labelled(tmp_path / "hidden", 70, {1})
-    data = Folder(str(folder))
+    data = open_folder(str(folder))
     assert len(data.load("000").targets) == 1
     with pytest.raises(BadInput, match=r"001.png' holds several values \(1, 2, 3\).* kind=labels"):
         len(data.load("001").targets)
-    assert len(Folder(str(folder), kind="binary").load("001").targets) == 1
-    assert len(Folder(str(folder), kind="labels").load("001").targets) == 3
+    assert len(open_folder(str(folder), kind="binary").load("001").targets) == 1
+    assert len(open_folder(str(folder), kind="labels").load("001").targets) == 3
 
 
 @pytest.mark.parametrize("bits", [8, 10, 12, 14, 16])

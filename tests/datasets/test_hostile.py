@@ -23,7 +23,7 @@ from scipy.io import savemat
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, BadWeights
 from segmeter.datasets.coco_json import CocoJson
-from segmeter.datasets.folder import Folder
+from segmeter.datasets.folder import Found, open_folder
 from segmeter.datasets.image_files import read_values
 from segmeter.datasets.labelmaps import read_results
 from segmeter.datasets.mask_files import objects_in, void_in
@@ -44,12 +44,12 @@ def images(tmp_path: Path, write: Write, photo: Any) -> Path:
     return tmp_path
 
 
-def _coco(folder: Path, things: list[dict[str, Any]], **image: Any) -> Folder:
+def _coco(folder: Path, things: list[dict[str, Any]], **image: Any) -> Found:
     record = {"id": 1, "file_name": "a.png", "height": 12, "width": 16, **image}
     things = [{"id": 1, "image_id": 1, "category_id": 1, **thing} for thing in things]
     content = {"images": [record], "annotations": things, "categories": [{"id": 1, "name": "x"}]}
     (folder / "a_coco.json").write_text(json.dumps(content))
-    return Folder(str(folder))
+    return open_folder(str(folder))
 
 
 def _peak(call: Callable[[], object]) -> int:
@@ -76,7 +76,7 @@ def test_what_is_no_regular_file_is_passed_over_and_said(images: Path, kind: str
     else:
         ends = {"zero": Path("/dev/zero"), "nothing": images / "gone.png", "itself": odd}
         odd.symlink_to(ends[kind])
-    data = Folder(str(images))
+    data = open_folder(str(images))
     assert data.scenes() == ["a"]
     assert "left out, the first is 'b.png'" in data.recognised
     assert data.fingerprint()
@@ -85,7 +85,7 @@ def test_what_is_no_regular_file_is_passed_over_and_said(images: Path, kind: str
 def test_names_that_are_not_utf8_are_passed_over_and_said(images: Path) -> None:
     odd = os.fsencode(images / "images") + b"/caf\xe9.png"
     Path(os.fsdecode(odd)).write_bytes((images / "images" / "a.png").read_bytes())
-    data = Folder(str(images))
+    data = open_folder(str(images))
     assert data.scenes() == ["a"]
     assert r"'caf\xe9.png'" in data.recognised
     data.recognised.encode()
@@ -94,18 +94,18 @@ def test_names_that_are_not_utf8_are_passed_over_and_said(images: Path) -> None:
 def test_folders_whose_names_are_not_utf8_are_named(images: Path) -> None:
     (images / os.fsdecode(b"masks/\xe9")).mkdir()
     (images / os.fsdecode(b"masks/\xe9/a.png")).touch()
-    data = Folder(str(images))
+    data = open_folder(str(images))
     assert r"'\xe9/'" in data.recognised
     data.recognised.encode()
     odd = images.rename(images.with_name(os.fsdecode(b"caf\xe9")))
     with pytest.raises(BadInput, match="is not UTF-8; rename it"):
-        Folder(str(odd))
+        open_folder(str(odd))
 
 
 def test_gifs_are_said(images: Path) -> None:
     for name in ("b.gif", "c.GIF"):
         (images / "images" / name).write_bytes(b"GIF89a")
-    assert "2 GIFs not read, the first is 'b.gif'" in Folder(str(images)).recognised
+    assert "2 GIFs not read, the first is 'b.gif'" in open_folder(str(images)).recognised
 
 
 # Sizes that are claimed.
@@ -125,7 +125,7 @@ def test_coco_sizes_are_compared_with_the_image_before_anything_is_filled(images
 def test_run_lengths_are_compared_with_the_image_before_they_are_unpacked(images: Path) -> None:
     claims = {"size": [16384, 16384], "counts": [0, 16384 * 16384]}
     (images / "masks.json").write_text(json.dumps({"a.png": claims}))
-    data = Folder(str(images))
+    data = open_folder(str(images))
 
     def read() -> None:
         with pytest.raises(BadInput, match="it is for an image of"):
@@ -178,7 +178,7 @@ def test_a_coco_name_that_no_file_can_have_leaves_out_that_image_only(images: Pa
     things = [{"id": n, "image_id": n, "segmentation": [[1, 1, 9, 1, 9, 9]]} for n in range(3)]
     file = images / "things.json"
     file.write_text(json.dumps({"images": listed, "annotations": things, "categories": []}))
-    data = CocoJson(Folder(str(images)).card, file, images / "images")
+    data = CocoJson(open_folder(str(images)).card, file, images / "images")
     assert data.scenes() == ["a"]
     assert "2 of 3 images are not in" in data.card.missing
     data.card.missing.encode()
@@ -188,7 +188,7 @@ def test_objects_of_one_name_go_by_their_files_names(images: Path, write: Write)
     (images / "masks" / "a.png").unlink()
     for name in ("a_1", "a-1", "a_2"):
         write(images / "masks" / f"{name}.png", SQUARE)
-    data = Folder(str(images))
+    data = open_folder(str(images))
     scene = data.load("a")
     assert sorted(target.id for target in scene.targets) == ["2", "a-1", "a_1"]
     assert "2 objects of like names go by their files' names" in data.recognised
@@ -237,12 +237,12 @@ def test_a_folder_may_have_a_name_that_looks_like_json(
     for part in ("images", "masks"):
         (images / part).rename(images / name / part)
     monkeypatch.chdir(images)
-    assert Folder(**Spec.parse(str(spec)).options).scenes() == ["a"]
+    assert open_folder(**Spec.parse(str(spec)).options).scenes() == ["a"]
 
 
 def test_a_path_that_was_read_as_a_number_is_refused_in_a_sentence() -> None:
     with pytest.raises(BadInput, match="its path is text"):
-        Folder(**Spec.parse("folder?path=2024").options)
+        open_folder(**Spec.parse("folder?path=2024").options)
 
 
 # Label maps.

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from segmeter.core.errors import BadInput
-from segmeter.datasets.folder import Folder
+from segmeter.datasets.folder import open_folder
 
 SHAPE = (60, 80)
 
@@ -40,7 +40,7 @@ def folder(root: Path, mask: Image.Image, name: str = "a.png", **how: Any) -> Pa
 
 
 def only_mask(path: Path) -> npt.NDArray[np.bool_]:
-    data = Folder(str(path))
+    data = open_folder(str(path))
     (target,) = data.load(data.scenes()[0]).targets
     return target.mask.dense()
 
@@ -64,7 +64,7 @@ def test_a_mask_in_the_transparency_alone(tmp_path: Path) -> None:
     white = np.full((*SHAPE, 3), 200, np.uint8)
     mask = Image.fromarray(np.dstack([white, disc().astype(np.uint8) * 255]))
     assert differs(folder(tmp_path, mask)) == 0
-    assert "transparency" in Folder(str(tmp_path)).recognised
+    assert "transparency" in open_folder(str(tmp_path)).recognised
 
 
 def test_a_cut_out_image_is_a_mask(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_colours_on_a_transparent_ground_stay_objects(tmp_path: Path) -> None:
     labels = np.zeros((*SHAPE, 4), np.uint8)
     labels[disc(20, 20, 8)] = (255, 0, 0, 255)
     labels[disc(40, 60, 8)] = (0, 255, 0, 255)
-    data = Folder(str(folder(tmp_path, Image.fromarray(labels))))
+    data = open_folder(str(folder(tmp_path, Image.fromarray(labels))))
     assert len(data.load("a").targets) == 2
 
 
@@ -95,7 +95,7 @@ def test_labels_in_a_jpeg_are_refused(tmp_path: Path, colours: Any) -> None:
     for colour, x in zip(colours, (20, 60), strict=True):
         labels[disc(30, x, 12)] = colour
     with pytest.raises(BadInput, match="save the masks as PNG"):
-        Folder(str(folder(tmp_path, Image.fromarray(labels), "a.jpg", quality=50)))
+        open_folder(str(folder(tmp_path, Image.fromarray(labels), "a.jpg", quality=50)))
 
 
 def test_names_are_paired_however_systems_spell_them(tmp_path: Path) -> None:
@@ -104,14 +104,14 @@ def test_names_are_paired_however_systems_spell_them(tmp_path: Path) -> None:
         spelt = unicodedata.normalize("NFD", name).lower()
         saved(pattern(), tmp_path / "images" / f"{name}.jpg")
         saved(mask, tmp_path / "masks" / f"{spelt}.png")
-    assert sorted(Folder(str(tmp_path)).scenes()) == ["IMG_1", "Möwe", "图片 2"]
+    assert sorted(open_folder(str(tmp_path)).scenes()) == ["IMG_1", "Möwe", "图片 2"]
 
 
 def test_names_that_differ_in_capitals_only_are_not_mixed_up(tmp_path: Path) -> None:
     for name, shape in (("a", disc()), ("A", disc(20, 20))):
         saved(pattern(), tmp_path / "images" / f"{name}.jpg")
         saved(Image.fromarray(shape), tmp_path / "masks" / f"{name}.png")
-    data = Folder(str(tmp_path))
+    data = open_folder(str(tmp_path))
     (upper,) = data.load("A").targets
     assert (upper.mask.dense() == disc(20, 20)).all()
 
@@ -120,14 +120,14 @@ def test_of_two_masks_the_one_that_is_spelt_alike_counts(tmp_path: Path) -> None
     folder(tmp_path, Image.fromarray(disc()))
     saved(Image.fromarray(disc(20, 20)), tmp_path / "masks" / "A.png")
     assert differs(tmp_path) == 0
-    assert "1 mask without an image, the first is 'A.png'" in Folder(str(tmp_path)).recognised
+    assert "1 mask without an image, the first is 'A.png'" in open_folder(str(tmp_path)).recognised
 
 
 def test_images_in_folders_have_masks_in_folders(tmp_path: Path) -> None:
     for part in ("dogs", "cats"):
         saved(pattern(), tmp_path / "images" / part / "1.jpg")
         saved(Image.fromarray(disc()), tmp_path / "masks" / part / "1.png")
-    data = Folder(str(tmp_path))
+    data = open_folder(str(tmp_path))
     assert list(data.scenes()) == ["cats/1", "dogs/1"]
     data.load("dogs/1").check()
 
@@ -136,19 +136,19 @@ def test_what_lies_one_folder_deeper_is_named(tmp_path: Path) -> None:
     for part in ("train", "val"):
         folder(tmp_path / part, Image.fromarray(disc()))
     with pytest.raises(BadInput, match="'train' and 'val' in it can be read"):
-        Folder(str(tmp_path))
+        open_folder(str(tmp_path))
 
 
 def test_other_tools_files_are_called_by_their_names(tmp_path: Path) -> None:
     saved(pattern(), tmp_path / "labelme" / "a.jpg")
     (tmp_path / "labelme" / "a.json").write_text('{"shapes": []}')
     with pytest.raises(BadInput, match="LabelMe's"):
-        Folder(str(tmp_path / "labelme"))
+        open_folder(str(tmp_path / "labelme"))
     saved(pattern(), tmp_path / "yolo" / "images" / "a.jpg")
     (tmp_path / "yolo" / "labels").mkdir()
     (tmp_path / "yolo" / "labels" / "a.txt").write_text("0 0.1 0.1 0.5 0.1 0.5 0.5")
     with pytest.raises(BadInput, match="YOLO's"):
-        Folder(str(tmp_path / "yolo"))
+        open_folder(str(tmp_path / "yolo"))
 
 
 def test_a_mask_that_was_not_turned_with_its_image_is_named(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_mask_that_was_not_turned_with_its_image_is_named(tmp_path: Path) -> N
     saved(turned, tmp_path / "images" / "a.jpg", exif=exif)
     saved(Image.fromarray(disc()), tmp_path / "masks" / "a.png")
     with pytest.raises(BadInput, match="turn the mask as the image's EXIF turns it"):
-        Folder(str(tmp_path)).load("a").check()
+        open_folder(str(tmp_path)).load("a").check()
 
 
 def coco(root: Path, *, image: dict[str, Any] | None = None, **thing: Any) -> Path:
@@ -177,7 +177,7 @@ def test_ids_of_coco_may_be_of_any_size_or_text(tmp_path: Path) -> None:
     size = {"height": SHAPE[0], "width": SHAPE[1]}
     for number, id in enumerate((10**25, "photo-1")):
         path = coco(tmp_path / str(number), image={"id": id, "file_name": "a.jpg", **size}, id=id)
-        (target,) = Folder(str(path)).load("a").targets
+        (target,) = open_folder(str(path)).load("a").targets
         assert target.id == str(id)
 
 
@@ -194,7 +194,7 @@ def test_what_is_wrong_in_a_coco_file_is_said_in_words(
     tmp_path: Path, thing: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(BadInput) as error:
-        Folder(str(coco(tmp_path, **thing))).load("a").check()
+        open_folder(str(coco(tmp_path, **thing))).load("a").check()
     assert said in str(error.value)
     assert "Error" not in str(error.value)
 
@@ -205,4 +205,4 @@ def test_two_images_of_one_id_are_refused(tmp_path: Path) -> None:
     content["images"].append({**content["images"][0], "file_name": "b.jpg"})
     path.write_text(json.dumps(content))
     with pytest.raises(BadInput, match="two images have the id 1"):
-        Folder(str(tmp_path))
+        open_folder(str(tmp_path))

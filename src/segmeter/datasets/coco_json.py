@@ -105,6 +105,8 @@ class CocoJson:
     With `crowd="keep"` crowd regions are targets too.
     """
 
+    recognised = ""  # what was found in a user's own folder
+
     def __init__(
         self, card: DatasetCard, annotations: Path, images: Path, crowd: Crowd = "leave-out"
     ) -> None:

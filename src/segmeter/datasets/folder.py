@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.scenes import Dataset, DatasetCard, Scene, Target
+from segmeter.core.scenes import DatasetCard, Target
 from segmeter.core.wording import counted
 from segmeter.datasets.coco_files import (
     Named,
@@ -27,6 +27,7 @@ from segmeter.datasets.coco_json import CocoJson
 from segmeter.datasets.data_roots import (
     ImageItem,
     ImageSet,
+    SceneSet,
     images_in,
     own_card,
     passed_over,
@@ -59,8 +60,25 @@ _ADVICE = (
 )
 
 
+Found = SceneSet[Any] | CocoJson
+
+
 @catalogue.datasets.add("folder", summary="your own folder of images and masks")
-class Folder:
+def open_folder(
+    path: str,
+    kind: str | None = None,
+    ignore: int | None = None,
+    channel: int | str | None = None,
+    window: str | Sequence[float] | None = None,
+    components: int = 0,
+    smallest: int = 0,
+    grid: str = "affine",
+    classes: str | Sequence[str] = "",
+    modality: str = "",
+    patient: str = "",
+    labels: str = "",
+    data: str | Path | None = None,
+) -> Found:
     """Images with binary masks, label maps, one file per object, or run lengths in JSON.
 
     A folder of volumes (NIfTI, NRRD, DICOM) is handed to the dataset `volumes`, with the
@@ -80,89 +98,57 @@ class Folder:
     channel, window, components, smallest, grid, classes, modality, patient, labels
         Of volumes only; see `segmeter.datasets.volumes.volume_folder.VolumeFolder`.
     """
-
-    def __init__(
-        self,
-        path: str,
-        kind: str | None = None,
-        ignore: int | None = None,
-        channel: int | str | None = None,
-        window: str | Sequence[float] | None = None,
-        components: int = 0,
-        smallest: int = 0,
-        grid: str = "affine",
-        classes: str | Sequence[str] = "",
-        modality: str = "",
-        patient: str = "",
-        labels: str = "",
-        data: str | Path | None = None,
-    ) -> None:
-        if not isinstance(path, str):  # a name such as 2024 is read as a number
-            raise BadInput(f'folder: its path is text, not {path}; write path="{path}"')
-        if not writable(path):
-            raise BadInput(f"the name of the folder '{printable(path)}' is not UTF-8; rename it")
-        name = path.rstrip("/").rpartition("/")[2] if is_address(path) else ""
-        folder = local_folder(path) if name else _moved(Path(path), data)
-        place, table = str(folder), folder.is_file() and folder.suffix.lower() == ".csv"
-        if not folder.is_dir() and not table:
-            raise NotFound(
-                f"no folder '{path}' from '{Path.cwd()}'; --data DIR says where '{folder.name}' is"
-            )
-        self._data: Dataset
-        if not table and holds_videos(folder):
-            self._data = videos = VideoFolder(place)
-            self.recognised = videos.recognised
-        elif not table and holds_cases(folder):
-            self._data = Cvpr25(place)
-            self.recognised = (
-                f"{len(self._data.scenes())} cases of the CVPR 2025 challenge (.npz); for ground "
-                f"truth in another folder write 'cvpr25?path={place}&ground_truth=FOLDER'"
-            )
-        elif table or holds_volumes(folder):
-            meant = cast(Literal["organ", "instance"], kind or "organ")  # checked where it is used
-            self._data = volumes = VolumeFolder(
-                place, meant, channel, window, components, smallest, grid, classes, modality,
-                patient, labels,
-            )  # fmt: skip
-            self.recognised = volumes.recognised
-        else:
-            card = own_card(printable(name or folder.resolve().name) or "folder")
-            self._data, sentence = _recognise(folder, card, kind, ignore)
-            self.recognised = "; ".join(filter(None, (sentence, passed_over(image_folder(folder)))))
-
-    @property
-    def card(self) -> DatasetCard:
-        return replace(self._data.card, notes=self.recognised)
-
-    @property
-    def unused(self) -> Mapping[str, str]:
-        """Files that no scene uses, and what is wrong with each."""
-        return self._data.unused if isinstance(self._data, ImageSet) else {}
-
-    def scenes(self) -> Sequence[str]:
-        return self._data.scenes()
-
-    def load(self, scene: str) -> Scene:
-        return self._data.load(scene)
-
-    def fingerprint(self) -> str:
-        return self._data.fingerprint()
+    folder, name = _located(path, data)
+    place, table = str(folder), folder.is_file()
+    if not table and holds_videos(folder):
+        return VideoFolder(place)
+    if not table and holds_cases(folder):
+        cases = Cvpr25(place)
+        return _noted(
+            cases,
+            f"{len(cases.scenes())} cases of the CVPR 2025 challenge (.npz); for ground truth in "
+            f"another folder write 'cvpr25?path={place}&ground_truth=FOLDER'",
+        )
+    if table or holds_volumes(folder):
+        meant = cast(Literal["organ", "instance"], kind or "organ")  # checked where it is used
+        return VolumeFolder(
+            place, meant, channel, window, components, smallest, grid, classes, modality,
+            patient, labels,
+        )  # fmt: skip
+    card = own_card(printable(name or folder.resolve().name) or "folder")
+    found = _recognise(folder, card, kind, ignore)
+    return _noted(
+        found, "; ".join(filter(None, (found.recognised, passed_over(image_folder(folder)))))
+    )
 
 
-def _moved(folder: Path, data: str | Path | None) -> Path:
-    """The folder itself, or the one of its name in the data folder."""
-    if folder.exists() or data is None:
-        return folder
-    there = [Path(data) / folder, Path(data) / folder.name]
-    if Path(data).resolve().name == folder.name:
-        there.append(Path(data))
-    return next((place for place in there if place.exists()), folder)
+def _noted(data: Found, recognised: str) -> Found:
+    data.recognised, data.card = recognised, replace(data.card, notes=recognised)
+    return data
 
 
-def _recognise(
-    folder: Path, card: DatasetCard, kind: str | None, ignore: int | None
-) -> tuple[Dataset, str]:
-    """The reader that fits, and the sentence that says so."""
+def _located(path: str, data: str | Path | None) -> tuple[Path, str]:
+    """The folder or table, or the one of its name in the data folder; its name if it is remote."""
+    if not isinstance(path, str):  # a name such as 2024 is read as a number
+        raise BadInput(f'folder: its path is text, not {path}; write path="{path}"')
+    if not writable(path):
+        raise BadInput(f"the name of the folder '{printable(path)}' is not UTF-8; rename it")
+    name = path.rstrip("/").rpartition("/")[2] if is_address(path) else ""
+    folder = local_folder(path) if name else Path(path)
+    places = [folder]
+    if data is not None and not name:
+        places += [Path(data) / folder, Path(data) / folder.name]
+        places += [Path(data)] if Path(data).resolve().name == folder.name else []
+    found = next((place for place in places if place.exists()), folder)
+    if not found.is_dir() and not (found.is_file() and found.suffix.lower() == ".csv"):
+        raise NotFound(
+            f"no folder '{path}' from '{Path.cwd()}'; --data DIR says where '{found.name}' is"
+        )
+    return found, name
+
+
+def _recognise(folder: Path, card: DatasetCard, kind: str | None, ignore: int | None) -> Found:
+    """The reader that fits, with the sentence that says so."""
     if kind is None:
         for found in (_from_one_json(folder, card), _from_json_per_image(folder, card)):
             if found is not None:
@@ -186,7 +172,8 @@ def _recognise(
     data = ImageSet(card, items)
     data.unused = dict.fromkeys(pairs.unpaired, "image has no mask; add one or remove it")
     data.unused |= dict.fromkeys(pairs.stray, "mask has no image of its name; rename it")
-    return data, _sentence(pairs, meant, ignore)
+    data.recognised = _sentence(pairs, meant, ignore)
+    return data
 
 
 def _objects(
@@ -215,7 +202,7 @@ def _foreign(folder: Path) -> str:
     return ""
 
 
-def _from_one_json(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | None:
+def _from_one_json(folder: Path, card: DatasetCard) -> Found | None:
     """One JSON file for all images: COCO's layout, or run lengths by image."""
     images = image_folder(folder)
     listed = {*folder.glob("*.json"), *folder.glob("annotations/*.json")}
@@ -223,29 +210,26 @@ def _from_one_json(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | Non
     if {file.stem for file in files} & {path.stem for path in images_in(images)}:
         return None  # one per image
     for file in files:
-        found = _from_coco(card, file, images)
-        if found is not None:
-            return found
+        if has_lists(file):
+            return _from_coco(CocoJson(card, file, images), file)
         masks = run_lengths_in(read_json(file))
         if masks is not None:
             return _run_lengths(card, images, masks, file)
     return None
 
 
-def _from_coco(card: DatasetCard, file: Path, images: Path) -> tuple[Dataset, str] | None:
-    if not has_lists(file):
-        return None
-    data = CocoJson(card, file, images)
+def _from_coco(data: CocoJson, file: Path) -> CocoJson:
     sentence = [
         f"{counted(len(data.scenes()), 'image')} with objects in the COCO file '{file.name}',"
         f" which has {counted(data.card.targets or 0, 'object')}",
         data.card.notes.strip().rstrip("."),
         data.card.missing,
     ]
-    return data, "; ".join(filter(None, sentence))
+    data.recognised = "; ".join(filter(None, sentence))
+    return data
 
 
-def _from_json_per_image(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | None:
+def _from_json_per_image(folder: Path, card: DatasetCard) -> Found | None:
     """A JSON file of run lengths next to each image, recognised by a few of them."""
     images = image_folder(folder)
     files = {path.stem: path for path in images.glob("*.json") if path.is_file()}
@@ -263,8 +247,9 @@ def _from_json_per_image(folder: Path, card: DatasetCard) -> tuple[Dataset, str]
         return found[scene]
 
     found = {name: image for name, (image, _) in pairs.items()}
-    sentence = f"{counted(len(pairs), 'image')} with run lengths in a JSON file each"
-    return run_length_images(card, found, masks, [file for _, file in pairs.values()]), sentence
+    data = run_length_images(card, found, masks, [file for _, file in pairs.values()])
+    data.recognised = f"{counted(len(pairs), 'image')} with run lengths in a JSON file each"
+    return data
 
 
 def _content(file: Path) -> Any:
@@ -277,7 +262,7 @@ def _content(file: Path) -> Any:
 
 def _run_lengths(
     card: DatasetCard, folder: Path, masks: Mapping[str, list[Named]], file: Path
-) -> tuple[Dataset, str]:
+) -> Found:
     images = {path.stem: path for path in images_in(folder)}
     count = sum(len(things) for name, things in masks.items() if name in images)
     found = {name: image for name, image in images.items() if name in masks}
@@ -288,11 +273,11 @@ def _run_lengths(
             f"'{file.name}' has masks for '{missing[0]}', but '{folder}' has no such image"
         )
     held = f"{counted(len(data.scenes()), 'image')} with {counted(count, 'object')}"
-    sentence = f"{held} as run lengths in '{file.name}'"
+    data.recognised = f"{held} as run lengths in '{file.name}'"
     if missing:
         more = counted(len(missing), "record")
-        sentence += f"; {more} without an image, the first is '{missing[0]}'"
-    return data, sentence
+        data.recognised += f"; {more} without an image, the first is '{missing[0]}'"
+    return data
 
 
 def _sentence(pairs: Pairs, kind: Kind, ignore: int | None) -> str:

@@ -15,7 +15,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import SceneHeader
 from segmeter.core.videos import FrameMasks, Video
-from segmeter.datasets.folder import Folder
+from segmeter.datasets.folder import open_folder
 from segmeter.datasets.videos.video_folder import MOST_FRAMES, VideoFile, VideoFolder
 
 SIZE = (24, 32)
@@ -63,7 +63,7 @@ def video(root: Path, name: str = "swan", **options: Any) -> Video:
 
 
 def test_davis_2016_has_one_object(tmp_path: Path) -> None:
-    data = Folder(str(davis(tmp_path / "DAVIS")))
+    data = open_folder(str(davis(tmp_path / "DAVIS")))
     assert (data.card.name, list(data.scenes()), data.recognised) == ("DAVIS", ["swan"], "1 video")
     scene = data.load("swan")
     scene.check()
@@ -109,14 +109,14 @@ def test_frames_and_masks_of_your_own(tmp_path: Path) -> None:
     frames(tmp_path / "clip" / "frames", 3)
     for t in range(3):
         put(tmp_path / "clip" / "masks" / f"{t:05d}.png", labels(255))
-    assert list(Folder(str(tmp_path / "clip")).scenes()) == ["clip"]
-    assert list(Folder(str(tmp_path)).scenes()) == ["clip"]
+    assert list(open_folder(str(tmp_path / "clip")).scenes()) == ["clip"]
+    assert list(open_folder(str(tmp_path)).scenes()) == ["clip"]
 
 
 def test_a_folder_of_images_and_masks_is_no_video(tmp_path: Path) -> None:
     put(tmp_path / "images" / "a.jpg", np.zeros((*SIZE, 3), np.uint8))
     put(tmp_path / "masks" / "a.png", labels(255))
-    assert Folder(str(tmp_path)).load("a").header.kind == "image"
+    assert open_folder(str(tmp_path)).load("a").header.kind == "image"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 import segmeter
 from segmeter.core.errors import BadInput
-from segmeter.datasets.folder import Folder
+from segmeter.datasets.folder import open_folder
 from segmeter.datasets.volumes.cvpr25_files import Cvpr25, read_member
 
 
@@ -46,7 +46,7 @@ def test_ground_truth_may_be_in_another_folder(folder: Path, tmp_path: Path) -> 
 def test_a_folder_of_cases_is_recognised_and_run_with_the_challenges_clicks(
     folder: Path, tmp_path: Path
 ) -> None:
-    assert "1 cases of the CVPR 2025 challenge" in Folder(str(folder)).recognised
+    assert "1 cases of the CVPR 2025 challenge" in open_folder(str(folder)).recognised
     run = segmeter.evaluate(
         "disc", str(folder), benchmark="volumes", users="cvpr25-clicks", out=tmp_path / "run",
         rounds=6, workers=0,

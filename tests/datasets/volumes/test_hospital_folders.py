@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from segmeter.core.errors import BadInput
-from segmeter.datasets.folder import Folder
+from segmeter.datasets.folder import open_folder
 from segmeter.datasets.volumes.stored import open_stored
 from segmeter.datasets.volumes.volume_folder import VolumeFolder
 
@@ -172,7 +172,7 @@ def test_only_the_classes_asked_for_are_read(tmp_path, nifti, scan):
     values, labels = scan
     names = {"background": 0, "liver": 1, "spleen": 2}
     folder = str(nnunet(tmp_path, nifti, [values], labels, channels=["CT"], names=names))
-    assert areas(Folder(folder, classes="Spleen"), "a") == {"spleen": 12}
+    assert areas(open_folder(folder, classes="Spleen"), "a") == {"spleen": 12}
     with pytest.raises(BadInput, match=r"has no class 'kidney'; it has liver, spleen"):
         VolumeFolder(folder, classes="liver,kidney")
 
@@ -213,7 +213,7 @@ def test_contours_through_voxel_centres_give_the_mask_that_they_were_drawn_from(
 
 
 def test_a_collection_of_data_sets_is_read_whole_and_classes_stay_apart(real_data):
-    data = Folder(str(real_data / "medical"))
+    data = open_folder(str(real_data / "medical"))
     scenes = list(data.scenes())
     assert len(scenes) == 16
     assert sum("MSD_Hippocampus/" in name for name in scenes) == 10
@@ -229,7 +229,7 @@ def test_what_is_not_used_is_named_with_reason_and_count(tmp_path, nifti, scan):
     nifti(tmp_path / "p2" / "ct.nii.gz", values)
     nifti(tmp_path / "p3" / "x_seg.nii.gz", labels)
     nifti(tmp_path / "extra" / "more" / "ct.nii.gz", values)
-    data = Folder(str(tmp_path))
+    data = open_folder(str(tmp_path))
     assert list(data.scenes()) == ["p1"]
     said = data.card.missing
     assert "2 images left out (without labels), the first is" in said
@@ -240,7 +240,7 @@ def test_an_nrrd_with_its_slicer_segmentation_beside_it(tmp_path, scan):
     values, labels = scan
     sitk.WriteImage(sitk.GetImageFromArray(values), str(tmp_path / "c1.nrrd"))
     sitk.WriteImage(sitk.GetImageFromArray(labels), str(tmp_path / "c1.seg.nrrd"))
-    assert areas(Folder(str(tmp_path)), "c1") == {"label-1": 18, "label-2": 12}
+    assert areas(open_folder(str(tmp_path)), "c1") == {"label-1": 18, "label-2": 12}
 
 
 def test_a_cropped_slicer_segmentation_lies_where_it_was_drawn(tmp_path, scan):
@@ -256,8 +256,10 @@ def test_a_cropped_slicer_segmentation_lies_where_it_was_drawn(tmp_path, scan):
         place.mkdir(parents=True)
         sitk.WriteImage(image, str(place / "CT.nrrd"))
         sitk.WriteImage(label, str(place / "Segmentation.seg.nrrd"))
-    (one,) = [t for t in Folder(str(tmp_path / "whole")).load("p1").targets if t.id == "label-1"]
-    cropped = Folder(str(tmp_path / "crop")).load("p1")
+    (one,) = [
+        t for t in open_folder(str(tmp_path / "whole")).load("p1").targets if t.id == "label-1"
+    ]
+    cropped = open_folder(str(tmp_path / "crop")).load("p1")
     (other,) = [t for t in cropped.targets if t.id == "label-1"]
     assert one.mask == other.mask
 
@@ -270,14 +272,14 @@ def test_metaimages_lie_where_itk_puts_them(tmp_path, scan, suffix):
         image.SetSpacing((0.5, 1.5, 2.0))
         image.SetDirection((-1, 0, 0, 0, -1, 0, 0, 0, 1))  # to the right, to the front, up
         sitk.WriteImage(image, str(tmp_path / f"{name}{suffix}"), useCompression=suffix == ".mha")
-    scene = Folder(str(tmp_path)).load("a")
+    scene = open_folder(str(tmp_path)).load("a")
     assert np.array_equal(scene.voxels, values)
     assert scene.spacing_mm == (2.0, 1.5, 0.5)
     assert {t.id: t.mask.area for t in scene.targets} == {"label-1": 18, "label-2": 12}
     data = tmp_path / ("a.raw" if suffix == ".mhd" else "a.mha")
     data.write_bytes(data.read_bytes()[:-200])
     with pytest.raises(BadInput, match=r"breaks off|cut short"):
-        _ = Folder(str(tmp_path)).load("a").voxels
+        _ = open_folder(str(tmp_path)).load("a").voxels
 
 
 def test_dicom_as_a_pacs_exports_it(tmp_path):
@@ -291,7 +293,7 @@ def test_dicom_as_a_pacs_exports_it(tmp_path):
     structures(study / "SE000003", "liver", [(square, 2)], refers="1.2.2")
     (study / "SE000003" / "structures.dcm").rename(study / "SE000003" / "IM000001")
     (tmp_path / "DICOMDIR").write_bytes(b"\0" * 128 + b"DICM" + b"\0" * 72)
-    data = Folder(str(tmp_path))
+    data = open_folder(str(tmp_path))
     assert list(data.scenes()) == ["PAT001"]
     (liver,) = data.load("PAT001").targets
     assert (liver.id, liver.mask.area) == ("liver", 12)
@@ -316,7 +318,7 @@ def test_a_dicom_series_with_a_nifti_label_map(tmp_path, nifti, place):
     }[place]
     for case in ("p1", "p2"):
         nifti(tmp_path / where.format(case), labels.transpose(2, 1, 0), affine)
-    data = Folder(str(tmp_path))
+    data = open_folder(str(tmp_path))
     assert len(data.scenes()) == 2
     (target,) = data.load(data.scenes()[0]).targets
     assert np.array_equal(target.mask.dense(), labels[:, ::-1, ::-1] > 0)
@@ -328,7 +330,7 @@ def test_label_maps_of_several_readers_are_targets_of_their_own(tmp_path, nifti,
     nifti(tmp_path / "p1.nii.gz", values)
     nifti(tmp_path / "p1_seg_anna.nii.gz", labels)
     nifti(tmp_path / "p1_seg_ben.nii.gz", np.where(labels == 1, 1, 0).astype(np.uint8))
-    targets = Folder(str(tmp_path)).load("p1").targets
+    targets = open_folder(str(tmp_path)).load("p1").targets
     assert {t.id for t in targets} == {"label-1@anna", "label-2@anna", "label-1@ben"}
     assert {t.groups["reader"] for t in targets if t.label == "label-1"} == {"anna", "ben"}
 
@@ -342,7 +344,7 @@ def test_a_table_names_patients_and_readers(tmp_path, nifti, scan):
     rows = ["image,label,case,patient,reader"]
     rows += [f"v{v}.nii.gz,l{v}.nii.gz,visit{v},7,{r}" for v in (1, 2) for r in ("a", "b")]
     table.write_text("\n".join(rows))
-    data = Folder(str(table))
+    data = open_folder(str(table))
     assert list(data.scenes()) == ["visit1", "visit2"]
     targets = [t for scene in data.scenes() for t in data.load(scene).targets]
     assert len(targets) == 8
@@ -385,11 +387,11 @@ def test_a_folder_that_moved_is_found_in_the_data_folder(tmp_path, nifti, scan, 
     nifti(tmp_path / "data" / "mine" / "a_seg.nii.gz", labels)
     monkeypatch.chdir(tmp_path)
     for data in (tmp_path / "data", tmp_path, tmp_path / "data" / "mine"):
-        assert list(Folder("data/mine", data=data).scenes()) == ["a"]
-        assert list(Folder("../elsewhere/mine", data=tmp_path / "data").scenes()) == ["a"]
+        assert list(open_folder("data/mine", data=data).scenes()) == ["a"]
+        assert list(open_folder("../elsewhere/mine", data=tmp_path / "data").scenes()) == ["a"]
 
 
 def test_a_medical_folder_without_labels_is_told_about_volumes(tmp_path, scan):
     sitk.WriteImage(sitk.GetImageFromArray(scan[0]), str(tmp_path / "a.mha"))
     with pytest.raises(BadInput, match=r"1 image left out.*imagesTr and labelsTr.*DICOM"):
-        Folder(str(tmp_path))
+        open_folder(str(tmp_path))

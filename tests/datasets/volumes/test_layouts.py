@@ -7,7 +7,7 @@ import pytest
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.datasets.folder import Folder
+from segmeter.datasets.folder import open_folder
 from segmeter.datasets.volumes.volume_folder import SETS, VolumeFolder
 
 
@@ -57,7 +57,7 @@ def test_the_decathlons_own_layout(real_data):
     ],
 )
 def test_real_pairs_beside_each_other(folder, scenes, shape, targets, real_data):
-    data = Folder(str(real_data / "medical" / folder))
+    data = open_folder(str(real_data / "medical" / folder))
     assert list(data.scenes()) == scenes
     scene = data.load(scenes[0])
     assert scene.header.shape == shape
@@ -70,14 +70,14 @@ def test_a_label_map_is_found_by_the_words_people_use(tmp_path, nifti, scan, wor
     values, labels = scan
     nifti(tmp_path / "p1.nii.gz", values)
     nifti(tmp_path / f"p1_{word}.nii.gz", labels)
-    data = Folder(str(tmp_path))
+    data = open_folder(str(tmp_path))
     assert list(data.scenes()) == ["p1"]
     assert data.load("p1").targets
 
 
 def test_a_volume_with_other_axes_is_turned(real_data):
     """`t2` is stored P-S-R: its cord runs along z after reading."""
-    scene = Folder(str(real_data / "medical" / "SCT_spinal_cord")).load("t2")
+    scene = open_folder(str(real_data / "medical" / "SCT_spinal_cord")).load("t2")
     assert scene.header.shape == (55, 60, 52)
     (cord,) = scene.targets
     extent = np.subtract(cord.mask.high, cord.mask.low)
@@ -92,7 +92,7 @@ def test_a_totalsegmentator_folder_has_a_file_per_structure(tmp_path, nifti, sca
         nifti(tmp_path / case / "segmentations" / "spleen.nii.gz", labels * 0)
     nifti(tmp_path / "s0003" / "ct.nii.gz", values)
     (tmp_path / "s0003" / "segmentations").mkdir()
-    data = Folder(str(tmp_path))
+    data = open_folder(str(tmp_path))
     assert list(data.scenes()) == ["s0001", "s0002"]
     assert areas(data, "s0001") == {"liver": 18}
     assert data.load("s0001").modality == "CT"
@@ -152,7 +152,7 @@ def test_images_and_labels_in_two_folders(tmp_path, nifti, scan):
     nifti(tmp_path / "images" / "p1.nii.gz", values)
     nifti(tmp_path / "images" / "p2.nii.gz", values)
     nifti(tmp_path / "labels" / "p1_seg.nii.gz", labels)
-    data = Folder(str(tmp_path))
+    data = open_folder(str(tmp_path))
     assert list(data.scenes()) == ["p1"]
     assert "the first is 'p2'" in data.card.missing
 
@@ -235,7 +235,7 @@ def test_mini_volumes_ship_with_the_package(real_data):
     data = catalogue.datasets.make("mini-volumes")
     found = [t for scene in data.scenes() for t in data.load(scene).targets]
     assert len(found) == data.card.targets == 6
-    original = Folder(str(real_data / "medical" / "MSD_Hippocampus"))
+    original = open_folder(str(real_data / "medical" / "MSD_Hippocampus"))
     for scene in data.scenes():
         mine, theirs = data.load(scene), original.load(scene)
         assert np.array_equal(mine.voxels, theirs.voxels)
