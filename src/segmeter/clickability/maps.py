@@ -109,18 +109,11 @@ def distance(error_region: Mask, protocol: ProtocolName = "corrected") -> Clicka
     if not error_region:
         return uniform(error_region)
     # Outside the box there is nothing of the error region, except where the image ends.
-    ring = [
-        int(protocol == "corrected" or not at_border)
-        for axis in (0, 1)
-        for at_border in (
-            error_region.low[axis] == 0,
-            error_region.high[axis] == error_region.shape[axis],
-        )
-    ]
-    ringed = np.pad(error_region.bits.view(np.uint8), ((ring[0], ring[1]), (ring[2], ring[3])))
-    depth = depth_px(ringed)
-    rows, columns = error_region.bits.shape
-    inner = depth[ring[0] : ring[0] + rows, ring[2] : ring[2] + columns]
+    corrected, bits = protocol == "corrected", error_region.bits
+    ends = zip(error_region.low, error_region.high, error_region.shape, strict=True)
+    ring = [(int(corrected or low > 0), int(corrected or high < n)) for low, high, n in ends]
+    inside = tuple(slice(a, a + n) for (a, _), n in zip(ring, bits.shape, strict=True))
+    inner = depth_px(np.pad(bits.view(np.uint8), ring))[inside]
     return _over(error_region, np.ascontiguousarray(inner / inner.max()))
 
 

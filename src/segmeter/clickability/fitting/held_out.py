@@ -122,64 +122,59 @@ def _columns(things: Sequence[Any], names: Mapping[str, str]) -> dict[str, Value
 
 
 def fitted_table(held: Sequence[HeldOut], whole: Fit) -> str:
-    lines = [
-        "Numbers of the first round, fitted without one dataset, and on all:",
-        "",
-        "| left out | targets fitted | depth | spread | sloppy | jitter |",
-        "|---|---|---|---|---|---|",
+    rows = [
+        [h.name, str(h.fit.targets), *(f"{getattr(h.fit.numbers, n):.3g}" for n in _NAMES)]
+        for h in held
     ]
-    for name, fit in [*((h.name, h.fit) for h in held), ("none (95 % interval)", whole)]:
-        cells = [_number(fit, n, name.startswith("none")) for n in _NAMES]
-        lines.append(f"| {name} | {fit.targets} | {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
+    rows.append(
+        ["none (95 % interval)", str(whole.targets), *(_number(whole, name) for name in _NAMES)]
+    )
+    title = "Numbers of the first round, fitted without one dataset, and on all:"
+    return _table(title, ["left out", "targets fitted", *_NAMES], rows)
 
 
-def _number(fit: Fit, name: str, with_interval: bool) -> str:
-    value = f"{getattr(fit.numbers, name):.3g}"
-    if not with_interval:
-        return value
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join([title, "", *(f"| {' | '.join(line)} |" for line in lines), ""])
+
+
+def _number(fit: Fit | CorrectionFit, name: str) -> str:
+    """A fitted number with its interval."""
     low, high = fit.interval(name)
-    return f"{value} ({low:.3g} to {high:.3g})"
+    return f"{getattr(fit.numbers, name):.3g} ({low:.3g} to {high:.3g})"
 
 
 def _tested(held: Sequence[HeldOut]) -> str:
-    lines = [
-        "Tested on the dataset left out: mean seen at real clicks, mean predicted, correlation",
-        "over targets, and mean absolute error of the prior and of three simpler distributions:",
-        "",
-        "| statistic | dataset | seen | predicted | r | error | "
-        + " | ".join(f"{r}" for r in BASELINES)
-        + " |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for statistic, words in STATISTICS.items():
         for h in held:
             means = [float(column[statistic].mean()) for column in (h.seen, h.predicted)]
             errors = [h.error(statistic), *(h.baselines[r][statistic] for r in BASELINES)]
             cells = [f"{v:.3f}" for v in (*means, h.correlation(statistic), *errors)]
-            lines.append(f"| {words} | {h.name} | {' | '.join(cells)} |")
+            rows.append([words, h.name, *cells])
+    title = (
+        "Tested on the dataset left out: mean seen at real clicks, mean predicted, correlation\n"
+        "over targets, and mean absolute error of the prior and of three simpler distributions:"
+    )
+    columns = ["statistic", "dataset", "seen", "predicted", "r", "error", *BASELINES]
     shares = ", ".join(f"{h.name} {100 * h.covered:.0f} %" for h in held)
-    lines += ["", f"Targets whose PDE is within the 95 % range predicted for it: {shares}."]
-    return "\n".join([*lines, ""])
+    inside = f"Targets whose PDE is within the 95 % range predicted for it: {shares}.\n"
+    return f"{_table(title, columns, rows)}\n{inside}"
 
 
 def _later(later: CorrectionFit) -> str:
-    lines = [
-        f"Later rounds: distributions over {later.keys} published keys against those that the",
-        f"fitted prior gives on {later.proxy_errors} real error regions (never key by key):",
-        "",
-        "| statistic | mean seen | mean predicted | gap of quantiles, in deviations |",
-        "|---|---|---|---|",
-    ]
+    rows = []
     for name, words in _LATER.items():
         means = [float(column[name].mean()) for column in (later.seen, later.predicted)]
-        lines.append(f"| {words} | {means[0]:.3f} | {means[1]:.3f} | {later.apart(name):.2f} |")
-    ranges = []
-    for name in _NAMES[:3]:
-        low, high = later.interval(name)
-        ranges.append(f"{name} {getattr(later.numbers, name):.3g} ({low:.3g} to {high:.3g})")
-    lines += ["", f"Numbers of later rounds: {', '.join(ranges)}; jitter as in the first round."]
-    return "\n".join([*lines, ""])
+        rows.append([words, f"{means[0]:.3f}", f"{means[1]:.3f}", f"{later.apart(name):.2f}"])
+    title = (
+        f"Later rounds: distributions over {later.keys} published keys against those that the\n"
+        f"fitted prior gives on {later.proxy_errors} real error regions (never key by key):"
+    )
+    columns = ["statistic", "mean seen", "mean predicted", "gap of quantiles, in deviations"]
+    ranges = ", ".join(f"{name} {_number(later, name)}" for name in _NAMES[:3])
+    numbers = f"Numbers of later rounds: {ranges}; jitter as in the first round.\n"
+    return f"{_table(title, columns, rows)}\n{numbers}"
 
 
 def charts_of(held: Sequence[HeldOut], name: str) -> list[Chart]:
