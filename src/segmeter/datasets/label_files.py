@@ -34,6 +34,7 @@ from segmeter.datasets.coco_json import CocoImage, CocoJson, images_beside
 from segmeter.datasets.data_roots import SceneSet, by_name, digest, own_card
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.labelmaps import RESULT_SUFFIXES, read_label_map
+from segmeter.datasets.mask_files import masks_of_values
 from segmeter.datasets.volumes.stored import case_name, is_volume, open_stored
 
 Labels = npt.NDArray[Any]
@@ -92,8 +93,8 @@ def _label_folder(path: Path) -> SceneSet[Path]:
 
     def read(scene: str, file: Path) -> Scene:
         labels, header = _read(file)
-        values = [int(v) for v in np.unique(labels) if v]
-        targets = [Target(str(v), Mask.of(labels == v), label=f"label {v}") for v in values]
+        found = masks_of_values(labels, f"'{file}'")
+        targets = [Target(str(value), mask, label=f"label {value}") for value, mask in found]
         if header is None:
             shown = np.repeat((255 * (labels > 0)).astype(np.uint8)[..., None], 3, axis=2)
             return Image(name, scene, shown, targets, file_name=file.name)
@@ -116,7 +117,7 @@ class PredictedObjects:
         """Detected masks, which may overlap, or those of the labels but 0."""
         if self.classes:
             return self.detected
-        return tuple(Mask.of(self.labels == value) for value in np.unique(self.labels) if value)
+        return tuple(mask for _, mask in masks_of_values(self.labels, "a prediction"))
 
 
 class Predictions:

@@ -123,7 +123,7 @@ def masks_of_values(
 
 def object_in(path: Path, kind: Kind, name: str, label: str = "") -> Target:
     """The one object of a file."""
-    values = read_alpha(path) if kind == "alpha" else _flat(read_values(path))
+    values = read_alpha(path) if kind == "alpha" else flat(read_values(path))
     if values is None:
         raise BadInput(f"'{path}' has no transparency, which the other masks have")
     if values.ndim == 3:
@@ -140,7 +140,7 @@ def void_in(paths: Iterable[Path]) -> int | None:
     Of 16 bits it is a label like any other.
     """
     for path in paths:
-        values = _flat(read_values(path))
+        values = flat(read_values(path))
         if values.ndim != 2 or values.dtype != np.uint8:
             continue
         if (values == _VOID).any() and ((values > 0) & (values < _VOID)).any():
@@ -149,7 +149,7 @@ def void_in(paths: Iterable[Path]) -> int | None:
 
 
 def _kind(path: Path) -> Kind:
-    values = _flat(read_values(path))
+    values = flat(read_values(path))
     if has_colour_table(path):
         return "palette"
     alpha = read_alpha(path)  # transparent in some places and opaque in others?
@@ -191,7 +191,7 @@ def _tells_nothing(values: Values) -> bool:
     return levels == 1 or (levels > _MOST_LABELS and levels * _FEWEST_PIXELS > values.size)
 
 
-def _flat(values: Values) -> Values:
+def flat(values: Values) -> Values:
     """Three equal channels are one."""
     if values.ndim == 3 and (values == values[:, :, :1]).all():
         return np.asarray(values[:, :, 0])
@@ -200,8 +200,8 @@ def _flat(values: Values) -> Values:
 
 def one_number(values: Values) -> npt.NDArray[np.int64]:
     """One number per pixel; a colour's number is read as red, green, blue in hexadecimal order."""
-    flat = _flat(values)
-    if flat.ndim == 2:
-        return flat.astype(np.int64)
-    blue, green, red = np.moveaxis(flat.astype(np.int64), 2, 0)
+    plain = flat(values)
+    if plain.ndim == 2:
+        return plain.astype(np.int64)
+    blue, green, red = np.moveaxis(plain.astype(np.int64), 2, 0)
     return np.asarray(red * 65536 + green * 256 + blue)

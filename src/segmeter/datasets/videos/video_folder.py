@@ -14,10 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
@@ -27,6 +25,7 @@ from segmeter.core.videos import FrameMasks, Video
 from segmeter.core.wording import counted
 from segmeter.datasets.data_roots import SceneSet, card_of, images_in, known, own_card
 from segmeter.datasets.image_files import MOST_PIXELS, image_size, read_rgb, read_values
+from segmeter.datasets.mask_files import flat, masks_of_values
 
 _FRAMES = ("JPEGImages", "JPEGImages_24fps", "frames", "Frames")
 _MASKS = ("Annotations", "Annotations_6fps", "masks", "Masks")
@@ -228,15 +227,12 @@ def _targets(
 
 def _values(where: str, file: Path, size: tuple[int, ...]) -> Iterator[tuple[int, Mask]]:
     """Each object's value in a mask file, and its mask; nothing where the frame has none."""
-    values: npt.NDArray[Any] = read_values(file)
+    values = flat(read_values(file))
     if values.ndim == 3:
-        if (values != values[..., :1]).any():
-            raise BadInput(f"{where}: mask '{file.name}' is in colours; save one value per object")
-        values = values[..., 0]
+        raise BadInput(f"{where}: mask '{file.name}' is in colours; save one value per object")
     if values.shape != size:
         raise BadInput(
             f"{where}: mask '{file.name}' is {size_in_words(values.shape)} but the frames are "
             f"{size_in_words(size)}; resize it"
         )
-    for value in np.unique(values[values > 0]).tolist():
-        yield value, Mask.of(values == value)
+    yield from masks_of_values(values, f"{where}: mask '{file.name}'")
