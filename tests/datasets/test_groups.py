@@ -124,5 +124,5 @@ def test_clothing_goes_to_the_smallest_person_around_it(tmp_path):
 
 
 def test_a_table_without_coordinates_is_refused(tmp_path):
-    with pytest.raises(BadInput, match="line 2: no number under XMin"):
+    with pytest.raises(BadInput, match="line 2' has no number under XMin"):
         people(tmp_path, f"i,{PERSON},left,0.5,0.1,0.9,Unknown,Older")

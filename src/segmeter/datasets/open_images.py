@@ -22,7 +22,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 from segmeter.datasets.data_roots import card_of, images_below, set_folder
 from segmeter.datasets.groups import read_table
-from segmeter.datasets.image_files import read_values
+from segmeter.datasets.image_files import named_errors, read_values
 from segmeter.datasets.zeroshot.listed import Item, Listed, Selection
 
 _TABLE = "test-annotations-object-segmentation.csv"
@@ -109,16 +109,13 @@ class RelativeBox:
 
 def read_boxes(path: Path, prefix: str = "") -> list[RelativeBox]:
     """The boxes of a table; Open Images' mask table has `Box` before its coordinates."""
-    ends, found = [f"{prefix}{end}" for end in ("XMin", "YMin", "XMax", "YMax")], []
-    for number, row in enumerate(read_table(path, "table of boxes", "ImageID"), start=2):
-        try:
-            left, top, right, bottom = (float(row[end]) for end in ends)
-        except (KeyError, ValueError) as error:
-            named = f"{', '.join(ends[:3])} and {ends[3]}"
-            raise BadInput(
-                f"table of boxes '{path}', line {number}: no number under {named}"
-            ) from error
-        found.append(RelativeBox(row["ImageID"], left, top, right, bottom, row))
+    columns = ("ImageID", *(f"{prefix}{end}" for end in ("XMin", "YMin", "XMax", "YMax")))
+    found = []
+    for number, row in enumerate(read_table(path, "table of boxes", *columns), start=2):
+        image, *ends = (row[column] for column in columns)
+        with named_errors(f"{path}, line {number}", f"has no number under {columns[1]}"):
+            left, top, right, bottom = map(float, ends)
+        found.append(RelativeBox(image, left, top, right, bottom, row))
     return found
 
 

@@ -87,16 +87,15 @@ class Sweep:
 
     def best_setting(self) -> int:
         """ODS: the first setting with the largest value over the set."""
-        return int(np.argmax(_set_values(self._parts())[0]))
+        return int(np.argmax(_set_values([part.mean(axis=0) for part in self._parts()])))
 
     def best_elsewhere(self) -> Places:
         """For each image the first setting that is best on all the others."""
         if len(self.values) == 1:
             return np.array([self.best_setting()])
-        total = [part.sum(axis=0) for part in self._parts()]
-        others = [t - p for t, p in zip(total, self._parts(), strict=True)]
-        means = [part / (len(self.values) - 1) for part in others]
-        return np.asarray(np.argmax(_set_values(means, averaged=True), axis=1))
+        others = len(self.values) - 1
+        means = [(part.sum(axis=0) - part) / others for part in self._parts()]
+        return np.asarray(np.argmax(_set_values(means), axis=1))
 
     def at(self, setting: int | Places) -> Real:
         """Each image's value at one setting, or at one of its own."""
@@ -273,12 +272,9 @@ def _chosen(methods: Sequence[Sweep], protocol: ProtocolName) -> list[int | Plac
     return [method.best_elsewhere() for method in methods]
 
 
-def _set_values(parts: Sequence[Real], averaged: bool = False) -> Real:
+def _set_values(means: Sequence[Real]) -> Real:
     """Values of a set at each setting, from its mean or from its mean precision and recall."""
-    means = parts if averaged else [part.mean(axis=0, keepdims=True) for part in parts]
-    if len(means) == 1:
-        return means[0]
-    return harmonics(*means)
+    return means[0] if len(means) == 1 else harmonics(*means)
 
 
 def _decide(good: Real, bad: Real, protocol: ProtocolName) -> Real:
