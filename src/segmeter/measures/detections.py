@@ -355,7 +355,7 @@ def _mask_ious(masks: Sequence[Mask], others: Sequence[Mask], crowd: npt.NDArray
     areas = np.array([m.area for m in masks], dtype=float)[:, None]
     theirs = np.array([o.area for o in others], dtype=float)
     whole = np.where(crowd, areas, areas + theirs - both)
-    return np.divide(both, whole, out=np.zeros_like(both), where=whole > 0)
+    return np.asarray(np.divide(both, whole, out=np.zeros_like(both), where=whole > 0))
 
 
 def _classes(

@@ -23,7 +23,7 @@ evaluators made for federated data.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -163,8 +163,8 @@ def shuffled(image: Judged, rng: np.random.Generator) -> Judged:
     [0.5, 1.0]
     """
     order = rng.permutation(image.proposals)
-    arrays = {"quality": image.quality, "shared": image.shared, "union": image.union}
-    return replace(image, **{name: array[:, order] for name, array in arrays.items()})
+    quality, shared, union = image.quality, image.shared, image.union
+    return Judged(quality[:, order], shared[:, order], union[:, order], image.classes)
 
 
 def _chosen(quality: Real, numbers: Sequence[int]) -> Whole:

@@ -219,7 +219,8 @@ def _shaken(corners: Corners, moves: Sequence[int], shape: Sequence[int]) -> Cor
     last = np.array([shape[2], shape[1]]) - 1
     box = np.clip(np.add(corners, moves).reshape(2, 2), 0, last)
     flat = box[0] >= box[1]
-    return np.clip(box + np.outer([-1, 1], flat), 0, last).ravel().tolist()
+    x0, y0, x1, y1 = np.clip(box + np.outer([-1, 1], flat), 0, last).ravel().tolist()
+    return [x0, y0, x1, y1]
 
 
 Answers = Callable[[Sequence[tuple[Prompt, ...]]], Sequence[Mask]]
