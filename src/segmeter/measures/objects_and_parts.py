@@ -56,7 +56,7 @@ class SideCounts(NamedTuple):
 
     @property
     def earned(self) -> float:
-        """What the regions are worth, as a share of their number."""
+        """Worth of the regions as a share of their number."""
         return (self.objects + self.fragments + _PART_WORTH * self.parts) / self.regions
 
 

@@ -107,7 +107,7 @@ def test_a_table_of_pairs(tmp_path, nifti, scan):
     table.write_text("image,label,case\nx/one.nii,y/other.nii.gz,first\n")
     data = VolumeFolder(str(table))
     assert areas(data, "first") == {"label-1": 18, "label-2": 12}
-    for header, said in (("scan,mask", "no column 'image'"), ("image,mask", "image and label")):
+    for header, said in (("scan,mask", "no column 'image'"), ("image,mask", "no column 'label'")):
         table.write_text(f"{header}\na,b\n")
         with pytest.raises(BadInput, match=said):
             VolumeFolder(str(table))
