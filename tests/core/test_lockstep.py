@@ -124,7 +124,7 @@ def test_a_team_is_asked_once_a_round_for_all_its_members() -> None:
     class Team:
         asked: ClassVar[list[list[str]]] = []
 
-        def next_batch(
+        def __call__(
             self,
             users: Sequence[CentreClick],
             observations: Sequence[Observation],

@@ -22,7 +22,7 @@ from segmeter.core.scenes import Image, Scene, Target
 from segmeter.core.seeds import generator
 from segmeter.core.users import Observation
 from segmeter.models.synthetic import Disc
-from segmeter.users.error_prompts import TOGETHER, CentreClick, RandomFirstClick, centre_click
+from segmeter.users.error_prompts import CentreClick, RandomFirstClick, centre_click, together
 from segmeter.users.humanlike_clicks import ClickingGroup, MapSample
 
 PROTOCOLS: tuple[ProtocolName, ...] = ("published", "corrected")
@@ -192,7 +192,7 @@ def test_users_of_all_kinds_click_together_as_each_would_alone(
         seen = observation(prediction, prompts, protocol)
         draws = [generator("draw", i) for i in range(len(users))]
         alone = [user.next(seen, generator("draw", i)) for i, user in enumerate(users)]
-        assert TOGETHER.next_batch(users, [seen] * len(users), draws) == alone
+        assert together(users, [seen] * len(users), draws) == alone
 
 
 def test_second_draws_differ_in_corrected_only() -> None:

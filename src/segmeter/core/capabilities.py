@@ -319,11 +319,12 @@ class Differentiable(Protocol):
 class Team(Protocol):
     """Users for whom the next prompts of many at once are cheaper than one by one."""
 
-    def next_batch(
+    def __call__(
         self,
         users: Sequence[Any],
         observations: Sequence[Observation],
         generators: Sequence[np.random.Generator],
+        /,
     ) -> Sequence[Prompts]: ...
 
 

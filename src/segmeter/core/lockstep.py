@@ -204,7 +204,7 @@ def _next_prompts(
     def together(team: Team, places: Sequence[int]) -> list[Timed]:
         start = perf_counter()
         theirs = [users[i] for i in places], [seen[i] for i in places]
-        given = team.next_batch(*theirs, LazyGenerators(draws, places))
+        given = team(*theirs, LazyGenerators(draws, places))
         share = (perf_counter() - start) / len(places)
         return [(as_prompts(prompts), share) for prompts in given]
 

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.capabilities import Differentiable
+from segmeter.core.capabilities import Differentiable, Team
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.users import Observation
-from segmeter.users.error_prompts import Teamed, centre_click
+from segmeter.users.error_prompts import Generators, Teamed, centre_click
 from segmeter.users.gradient_attack import (
     STEPS,
     Attempt,
@@ -154,17 +154,12 @@ def attempts_of(
     return found
 
 
-class Adversaries:
-    """A team: all directions, protocols and objects of a scene in one call."""
-
-    def next_batch(
-        self,
-        users: Sequence[Any],
-        observations: Sequence[Observation],
-        rngs: Sequence[np.random.Generator],
-    ) -> list[Prompt | None]:
-        found = attempts_of(users, observations)
-        return [None if attempt is None else attempt.click for attempt in found]
+def _together(
+    users: Sequence[Any], observations: Sequence[Observation], rngs: Generators
+) -> list[Prompt | None]:
+    """All directions, protocols and objects of a scene in one call."""
+    found = attempts_of(users, observations)
+    return [None if attempt is None else attempt.click for attempt in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +170,7 @@ class Adversary(Teamed):
     is none; by `search` it tries clicks from coarse to fine, which works for any model.
     """
 
-    team: ClassVar[Adversaries] = Adversaries()
+    team: ClassVar[Team] = staticmethod(_together)
     direction: Direction
     by: Literal["gradient", "search"] = "gradient"
     steps: int = STEPS

@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.capabilities import GivesLater, GivesPrompts, capable
+from segmeter.core.capabilities import GivesLater, GivesPrompts, Team, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.models import EncodedScene, Request, render
 from segmeter.core.prompts import Box, Prompt
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.measures.objects import iou
-from segmeter.users.error_prompts import Teamed, centre_click
+from segmeter.users.error_prompts import Generators, Teamed, centre_click
 from segmeter.users.gradient_attack import Direction
 
 # Segment Anything's training noise: a tenth of the side, at most 20 pixels.
@@ -190,27 +190,22 @@ def _shifted(target: Target, shift: Shift) -> Box:
     return Box(low, (min(bottom, shape[0] - 1.0), min(right, shape[1] - 1.0)))
 
 
-class BoxSearchers:
-    """A team: each target is searched once, for the best box and the worst."""
-
-    def next_batch(
-        self,
-        users: Sequence[Any],
-        observations: Sequence[Observation],
-        rngs: Sequence[np.random.Generator],
-    ) -> list[Prompt | None]:
-        found: dict[tuple[str, str, int], BoxesFound] = {}
-        answers: list[Prompt | None] = []
-        for user, seen in zip(users, observations, strict=True):
-            if seen.prompts:
-                answers.append(centre_click(seen))
-                continue
-            key = seen.target.id, seen.protocol, user.levels
-            if key not in found:
-                corrected = seen.protocol == "corrected"
-                found[key] = search_boxes(seen.encoded, seen.target, user.levels, corrected)
-            answers.append(getattr(found[key], user.direction).box)
-        return answers
+def _searched(
+    users: Sequence[Any], observations: Sequence[Observation], rngs: Generators
+) -> list[Prompt | None]:
+    """Each target is searched once, for the best box and the worst."""
+    found: dict[tuple[str, str, int], BoxesFound] = {}
+    answers: list[Prompt | None] = []
+    for user, seen in zip(users, observations, strict=True):
+        if seen.prompts:
+            answers.append(centre_click(seen))
+            continue
+        key = seen.target.id, seen.protocol, user.levels
+        if key not in found:
+            corrected = seen.protocol == "corrected"
+            found[key] = search_boxes(seen.encoded, seen.target, user.levels, corrected)
+        answers.append(getattr(found[key], user.direction).box)
+    return answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +215,7 @@ class AdversarialBox(Teamed):
 
     gives: ClassVar[frozenset[str]] = frozenset({"box"})
     gives_later: ClassVar[frozenset[str]] = frozenset({"click"})
-    team: ClassVar[BoxSearchers] = BoxSearchers()
+    team: ClassVar[Team] = staticmethod(_searched)
     direction: Direction
     levels: int = LEVELS
 

@@ -18,6 +18,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click, Point, Prompt, Scribble
 from segmeter.core.users import Observation
 
+Generators = Sequence[np.random.Generator]
 Rng = Callable[[], np.random.Generator]
 """Makes a user's generator, which takes longer than most users take to click."""
 
@@ -74,39 +75,31 @@ class Teamed:
     team: ClassVar[Team]
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
-        return cast("Prompt | None", self.team.next_batch([self], [observation], [rng])[0])
+        return cast("Prompt | None", self.team([self], [observation], [rng])[0])
 
 
-class Together:
+def together(
+    users: Sequence[Any], observations: Sequence[Observation], draws: Generators
+) -> list[Prompt | None]:
     """All users of a scene who start from the centre click, which is found for all in one call.
 
     `after(found, rng)` gives a user's prompt, or a draw from a click source that is made for all
     users at once.
     """
-
-    def next_batch(
-        self,
-        users: Sequence[Any],
-        observations: Sequence[Observation],
-        draws: Sequence[np.random.Generator],
-    ) -> list[Prompt | None]:
-        found = centre_clicks(observations)
-        rngs = [partial(draws.__getitem__, i) for i in range(len(users))]
-        given = [u.after(one, rng) for u, one, rng in zip(users, found, rngs, strict=True)]
-        wanted: dict[FirstRounds, list[int]] = {}
-        for i, draw in enumerate(given):
-            if isinstance(draw, Draw):
-                wanted.setdefault(users[i].source, []).append(i)
-        for source, places in wanted.items():
-            points = source.clicks([given[i] for i in places])
-            for i, point in zip(places, points, strict=True):
-                # A map without mass on what is wrong leaves only the centre to click.
-                clicked = None if point is None else Click(point, given[i].positive)
-                given[i] = clicked or found[i].click
-        return given
-
-
-TOGETHER = Together()
+    found = centre_clicks(observations)
+    rngs = [partial(draws.__getitem__, i) for i in range(len(users))]
+    given = [u.after(one, rng) for u, one, rng in zip(users, found, rngs, strict=True)]
+    wanted: dict[FirstRounds, list[int]] = {}
+    for i, draw in enumerate(given):
+        if isinstance(draw, Draw):
+            wanted.setdefault(users[i].source, []).append(i)
+    for source, places in wanted.items():
+        points = source.clicks([given[i] for i in places])
+        for i, point in zip(places, points, strict=True):
+            # A map without mass on what is wrong leaves only the centre to click.
+            clicked = None if point is None else Click(point, given[i].positive)
+            given[i] = clicked or found[i].click
+    return given
 
 
 @catalogue.users.add(
@@ -116,7 +109,7 @@ TOGETHER = Together()
 class CentreClick:
     """Clicks the deepest wrong pixel, in the protocol of the session."""
 
-    team: ClassVar[Together] = TOGETHER
+    team: ClassVar[Team] = staticmethod(together)
     name: str = "centre-click"
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
@@ -197,7 +190,7 @@ class RandomClick:
 class RandomFirstClick(Teamed):
     """First clicks anywhere on the object, then at the centre of the error region."""
 
-    team: ClassVar[Together] = TOGETHER
+    team: ClassVar[Team] = staticmethod(together)
     name: str = "random-first-click"
 
     def after(self, found: Found, rng: Rng) -> Prompt | None:

@@ -12,12 +12,12 @@ import numpy as np
 from segmeter.clickability.groups import GROUPS, Draw, Share, share_of_group
 from segmeter.clickability.map_sources import FirstRounds, check_source, source
 from segmeter.core import catalogue
-from segmeter.core.capabilities import RepeatsDraws, capable
+from segmeter.core.capabilities import RepeatsDraws, Team, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click
 from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Observation
-from segmeter.users.error_prompts import TOGETHER, Found, Rng, Teamed, Together
+from segmeter.users.error_prompts import Found, Rng, Teamed, together
 
 # The original seeds its generator with this at every image, so that all groups, models and
 # images share the same numbers; a further object of an image continues the stream.
@@ -85,7 +85,7 @@ class ClickingGroup(_FromMap):
     numbers; `corrected` cuts exact tenths and draws from the session's own generator.
     """
 
-    team: ClassVar[Together] = TOGETHER
+    team: ClassVar[Team] = staticmethod(together)
     group: int = 0  # 1 (least likely) to 10 (most likely), or 0 for draws from the whole map
     draw: int = 1  # which of several independent draws; in `published` all are the same
     map: str = "prior"  # or uniform, distance, saliency, saliency-crop, network
@@ -116,7 +116,7 @@ class MapSample(_FromMap):
     has given `before` numbers to earlier objects of the image.
     """
 
-    team: ClassVar[Together] = TOGETHER
+    team: ClassVar[Team] = staticmethod(together)
     draw: int = 1
     before: int = 0
     map: str = "prior"

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from segmeter.core import catalogue
-from segmeter.core.capabilities import GivesPrompts, capable
+from segmeter.core.capabilities import GivesPrompts, Team, capable
 from segmeter.core.error_regions import Depth, deepest_sides, error_regions
 from segmeter.core.errors import check_choice
 from segmeter.core.masks import Mask
@@ -23,7 +23,7 @@ from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.users.box_prompts import jittered_box, shaken_box
-from segmeter.users.error_prompts import Teamed, drawn_click
+from segmeter.users.error_prompts import Generators, Teamed, drawn_click
 
 Prediction = tuple[Target, Mask, ProtocolName]
 
@@ -73,25 +73,17 @@ def _component_area(mask: Mask, point: tuple[int, ...] | None) -> int:
     return 0 if point is None else next(one.area for one in parts(mask) if one[point])
 
 
-class _Points:
-    """All such users of a scene: their points are found in one call."""
-
-    def next_batch(
-        self,
-        users: Sequence[Any],
-        observations: Sequence[Observation],
-        draws: Sequence[np.random.Generator],
-    ) -> list[Prompt | None]:
-        found = next_points([(s.target, s.mask, s.protocol) for s in observations])
-        return [
-            random_point(seen.target, draws[k])
-            if users[k].starts_anywhere and not seen.prompts
-            else found[k]
-            for k, seen in enumerate(observations)
-        ]
-
-
-_POINTS = _Points()
+def _points(
+    users: Sequence[Any], observations: Sequence[Observation], draws: Generators
+) -> list[Prompt | None]:
+    """The points of all such users of a scene, found in one call."""
+    found = next_points([(s.target, s.mask, s.protocol) for s in observations])
+    return [
+        random_point(seen.target, draws[k])
+        if users[k].starts_anywhere and not seen.prompts
+        else found[k]
+        for k, seen in enumerate(observations)
+    ]
 
 
 @catalogue.users.add(
@@ -101,7 +93,7 @@ _POINTS = _Points()
 class CentrePoint(Teamed):
     """Clicks the object's centre, then the deepest pixel of the whole error."""
 
-    team: ClassVar[_Points] = _POINTS
+    team: ClassVar[Team] = staticmethod(_points)
     starts_anywhere: ClassVar[bool] = False
     name: str = "centre-point"
 

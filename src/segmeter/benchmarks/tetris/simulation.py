@@ -47,7 +47,7 @@ class AttackRecorder:
     def __init__(self) -> None:
         self.attempts: dict[tuple[str, str, ProtocolName, int], Attempt] = {}
 
-    def next_batch(
+    def __call__(
         self,
         users: Sequence[_Member],
         observations: Sequence[Observation],
@@ -73,7 +73,7 @@ class _Member:
         return self.inner.name
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
-        return self.team.next_batch([self], [observation], [rng])[0]
+        return self.team([self], [observation], [rng])[0]
 
 
 def simulate_scene(model: Model, scene: Scene, plan: Plan) -> list[Row]:
