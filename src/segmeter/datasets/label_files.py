@@ -35,6 +35,7 @@ from segmeter.datasets.data_roots import SceneSet, by_name, digest, own_card
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.labelmaps import RESULT_SUFFIXES, read_label_map
 from segmeter.datasets.mask_files import masks_of_values
+from segmeter.datasets.volumes.labels import whole_numbers
 from segmeter.datasets.volumes.stored import case_name, is_volume, open_stored
 
 Labels = npt.NDArray[Any]
@@ -231,8 +232,5 @@ def _read(path: Path) -> tuple[Labels, SceneHeader | None]:
     if not is_volume(path):
         return read_label_map(path), None
     stored = open_stored(path)
-    values = stored.grid.to_scene(stored.read())
-    labels = np.rint(values).astype(np.int32)
-    if not np.array_equal(labels, values):
-        raise BadInput(f"'{path}' holds fractions; a label map has whole numbers")
-    return labels, stored.grid.header()
+    labels = whole_numbers(f"'{path}'", stored.grid.to_scene(stored.read()))
+    return labels.astype(np.int32), stored.grid.header()
