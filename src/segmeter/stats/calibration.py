@@ -253,7 +253,7 @@ def stop_at(scores: Floats, iou: Floats, score: float, goal: float = 0.9) -> Sto
 
 
 def _first_of_equals(ranked: Floats) -> npt.NDArray[np.intp]:
-    """Where each run of equal values starts."""
+    """Starts of runs of equal values."""
     return np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
 
 
