@@ -21,6 +21,7 @@ os.environ["SEGMETER_OFFLINE"] = "1"  # no test asks for anything outside this m
 # Bytecode is kept whatever the shell says: new processes need not compile the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+gc.disable()  # until all tests are collected: hardly anything is let go of before
 SHARED = Path(os.environ.get("SEGMETER_SHARED", ROOT.parent / "shared"))
 
 # What a machine may lack even where the reference folder is there.
@@ -101,6 +102,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Modules and tests stay to the end: no garbage collection need visit them again."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,8 @@ from segmeter.core.measures import measure
 from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
 from segmeter.users.error_prompts import CentreClick
+
+from .forking import Interpreter
 
 
 def bright(image: Any, clicks: Any) -> Any:
@@ -113,16 +113,15 @@ def test_what_segmeter_offers_is_listed() -> None:
     assert {"Run", "__version__", "evaluate"} <= set(dir(segmeter))
 
 
-def test_a_plain_script_needs_no_guard(tmp_path: Path) -> None:
+def test_a_plain_script_needs_no_guard(python: Interpreter, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import segmeter\n"
         "run = segmeter.evaluate('synthetic-oracle', 'drawn', limit=1, rounds=1, progress=True)\n"
         "print(len(run.sessions()))\n"
     )
-    done = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    done = python.run(script, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 0
     assert "1 of 1 jobs" in done.stderr
 
@@ -140,7 +139,7 @@ def test_a_run_becomes_data_frames(tmp_path: Path) -> None:
     assert noc == pytest.approx(reached.mean())
 
 
-def test_the_callers_process_is_left_as_it_was(tmp_path: Path) -> None:
+def test_the_callers_process_is_left_as_it_was(python: Interpreter, tmp_path: Path) -> None:
     """In a fresh process: whether torch is imported before the call or by the model itself."""
     pytest.importorskip("torch")
     lines = [
@@ -171,8 +170,8 @@ def test_the_callers_process_is_left_as_it_was(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("\n".join(lines))
     for when in ("before", "within"):
-        command = [sys.executable, str(script), when, str(tmp_path / when)]
-        subprocess.run(command, check=True, capture_output=True, text=True)
+        done = python.run(script, when, tmp_path / when)
+        assert done.returncode == 0, done.stderr
 
 
 def test_sessions_are_listed_whatever_the_benchmark(tmp_path: Path) -> None:

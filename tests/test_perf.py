@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -33,26 +31,21 @@ for script in sys.argv[1:]:
 """
 
 
-def test_every_script_starts() -> None:
+def test_every_script_starts(python: Interpreter, tmp_path: Path) -> None:
     for package in ("torch", "SimpleITK", "nibabel", "fastapi"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"needs the package {package}")
     scripts = [str(path) for path in sorted((ROOT / "perf").glob("*.py"))]
-    done = subprocess.run(
-        [sys.executable, "-c", STARTED, *scripts],
-        capture_output=True, text=True, check=False, cwd=ROOT,
-    )  # fmt: skip
+    (tmp_path / "started.py").write_text(STARTED)
+    done = python.run(tmp_path / "started.py", *scripts, folder=ROOT)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("started ") == len(scripts)
 
 
-def test_the_decoder_s_paths_are_measured_with_tiny_sizes() -> None:
+def test_the_decoder_s_paths_are_measured_with_tiny_sizes(python: Interpreter) -> None:
     pytest.importorskip("torch")
     tiny = ["--side", "64", "--clicks", "2", "--repeats", "1", "--device", "cpu"]
-    done = subprocess.run(
-        [sys.executable, "perf/decoder_paths.py", *tiny],
-        capture_output=True, text=True, check=False, cwd=ROOT,
-    )  # fmt: skip
+    done = python.run("perf/decoder_paths.py", *tiny, folder=ROOT)
     assert done.returncode == 0, done.stderr
     for path in ("captured graphs", "eager", "one pass"):
         assert f"{path}  " in done.stdout

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from .forking import Interpreter
 
 HERE = Path(__file__).parent
 
@@ -28,7 +27,7 @@ WITHOUT_EXCUSE = [
 
 
 def run_skipped_tests(
-    folder: Path, reasons: list[str], *words: str, required: str = "1"
+    python: Interpreter, folder: Path, reasons: list[str], *words: str, required: str = "1"
 ) -> tuple[int, str]:
     """Exit code and last words of a session with a test that passes and some that skip."""
     shutil.copy(HERE / "conftest.py", folder)
@@ -41,31 +40,24 @@ def run_skipped_tests(
         "def test_that_is_skipped(reason):\n    pytest.skip(reason)\n"
     )
     told = {"SEGMETER_SHARED": str(folder / "shared"), "SEGMETER_REQUIRE_SHARED": required}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *words, str(folder)],
-        cwd=folder,
-        env={**os.environ, **told},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python.run("-m", "pytest", "-q", *words, folder, folder=folder, **told)
     assert f"1 passed, {len(reasons)} skipped" in done.stdout, done.stdout + done.stderr
     return done.returncode, done.stdout
 
 
-def test_what_a_machine_may_lack_is_excused(tmp_path: Path) -> None:
-    assert run_skipped_tests(tmp_path, EXCUSED)[0] == 0
+def test_what_a_machine_may_lack_is_excused(python: Interpreter, tmp_path: Path) -> None:
+    assert run_skipped_tests(python, tmp_path, EXCUSED)[0] == 0
 
 
 @pytest.mark.parametrize("words", [(), ("-n", "2")])
 def test_a_real_data_test_that_is_skipped_is_a_failure(
-    words: tuple[str, ...], tmp_path: Path
+    words: tuple[str, ...], python: Interpreter, tmp_path: Path
 ) -> None:
-    code, said = run_skipped_tests(tmp_path, WITHOUT_EXCUSE + EXCUSED, *words)
+    code, said = run_skipped_tests(python, tmp_path, WITHOUT_EXCUSE + EXCUSED, *words)
     assert code == 1
     assert said.count("skipped though the reference folder is there") == len(WITHOUT_EXCUSE)
     assert all(reason in said for reason in WITHOUT_EXCUSE)
 
 
-def test_elsewhere_any_reason_will_do(tmp_path: Path) -> None:
-    assert run_skipped_tests(tmp_path, WITHOUT_EXCUSE, required="")[0] == 0
+def test_elsewhere_any_reason_will_do(python: Interpreter, tmp_path: Path) -> None:
+    assert run_skipped_tests(python, tmp_path, WITHOUT_EXCUSE, required="")[0] == 0

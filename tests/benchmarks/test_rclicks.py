@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +40,8 @@ from segmeter.stats.intervals import Floats, Resampling
 from segmeter.stats.null_distributions import components
 from segmeter.stats.statistics import differences_of, summary_of
 from segmeter.store import Run
+
+from ..forking import Interpreter
 
 # The notebook's names of our statistics, and the factor to our units.
 NOTEBOOK = {
@@ -641,14 +641,13 @@ def test_clicks_on_absent_images_can_be_left_out(clicks: Path, tmp_path: Path) -
     assert tally.done == 1
 
 
-def test_the_command_refuses_a_wrong_clicks_file(clicks: Path, tmp_path: Path) -> None:
+def test_the_command_refuses_a_wrong_clicks_file(
+    clicks: Path, python: Interpreter, tmp_path: Path
+) -> None:
     path = tmp_path / "clicks.csv"
     path.write_text(clicks.read_text().replace("device", "devise", 1))
-    command = "import segmeter.cli; segmeter.cli.main()"
     words = ["run", "rclicks", "-m", "disc", "-d", "drawn", "--clicks", path, "-o", tmp_path / "r"]
-    done = subprocess.run(
-        [sys.executable, "-c", command, *map(str, words)], capture_output=True, text=True
-    )
+    done = python.run("-m", "segmeter", *words)
     assert done.returncode == 2
     assert "Column 'device'" in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr

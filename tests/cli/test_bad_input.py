@@ -6,7 +6,6 @@ Exit 1: done, but some jobs failed, each named. Exit 2: refused, nothing written
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import shutil
 import struct
@@ -22,24 +21,25 @@ import pytest
 
 from segmeter.store import Run
 
+from ..forking import Interpreter
+
 Typed = Callable[..., tuple[int, str, str]]
 Refused = Callable[..., str]
 Done = subprocess.CompletedProcess[str]
-SEGMETER = [sys.executable, "-c", "import segmeter.cli; segmeter.cli.main()"]
+Segmeter = Callable[..., Done]
 
 
-def segmeter(*words: object, before: tuple[str, ...] = ()) -> Done:
+@pytest.fixture(scope="module")
+def segmeter(python: Interpreter) -> Segmeter:
     """Type a command; it never answers with a trace."""
-    kept = {k: v for k, v in os.environ.items() if k not in ("SEGMETER_WEIGHTS", "SEGMETER_DATA")}
-    done = subprocess.run(
-        [*before, *SEGMETER, *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**kept, "OMP_NUM_THREADS": "1", "COLUMNS": "80"},
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
+
+    def typed(*words: object) -> Done:
+        nowhere = {"SEGMETER_WEIGHTS": "", "SEGMETER_DATA": ""}
+        done = python.run("-m", "segmeter", *words, **nowhere, COLUMNS="80")
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    return typed
 
 
 @pytest.fixture
@@ -98,7 +98,9 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run_on_trouble(troubled: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
+def run_on_trouble(
+    segmeter: Segmeter, troubled: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Done, Path]:
     out = tmp_path_factory.mktemp("runs") / "run"
     return segmeter(
         "run", "noc", "-m", "synthetic-oracle", "-d", troubled, "--rounds", 2, "-o", out
@@ -144,7 +146,9 @@ def test_the_rest_goes_on_and_the_exit_code_tells(run_on_trouble: tuple[Done, Pa
     assert {row["scene"] for row in run.sql("from errors").to_pylist()} == set(SENTENCES)
 
 
-def test_the_report_names_what_is_missing(run_on_trouble: tuple[Done, Path]) -> None:
+def test_the_report_names_what_is_missing(
+    segmeter: Segmeter, run_on_trouble: tuple[Done, Path]
+) -> None:
     out = run_on_trouble[1]
     assert segmeter("report", out).returncode == 0
     page = (out / "report.html").read_text()
@@ -446,7 +450,8 @@ def test_a_full_disk_stops_the_run_in_a_sentence(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     words = small_disk(disk, 64)
     command = ("run", "noc", "-m", "disc", "-d", "drawn", "--workers", 0, "-o", disk / "run")
-    done = segmeter(*command, before=words)
+    typed = [*words, sys.executable, "-m", "segmeter", *map(str, command)]
+    done = subprocess.run(typed, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stdout
     (line,) = done.stderr.strip().splitlines()
     assert "is full; free some space and give the same command again" in line

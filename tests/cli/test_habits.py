@@ -20,6 +20,8 @@ from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
 from segmeter.store import Run
 
+from ..forking import Interpreter
+
 Typed = Callable[..., tuple[int, str, str]]
 SEGMETER = [sys.executable, "-c", "import segmeter.cli; segmeter.cli.main()"]
 
@@ -149,13 +151,15 @@ class Impatient(Disc):
 """
 
 
-def test_an_interrupted_run_says_so_and_goes_on_when_told_again(tmp_path: Path) -> None:
+def test_an_interrupted_run_says_so_and_goes_on_when_told_again(
+    python: Interpreter, tmp_path: Path
+) -> None:
     file, out = tmp_path / "impatient.py", tmp_path / "run"
     file.write_text(INTERRUPTED)
     words = ["run", "noc", "-m", f"{file}:Impatient", "-d", "drawn", "--limit", "3"]
-    command = [*SEGMETER, *words, "--rounds", "1", "--workers", "0", "-o", str(out)]
-    impatient = {**os.environ, "TEST_IMPATIENT": "1"}  # a file that the source names is part of it
-    first = subprocess.run(command, env=impatient, capture_output=True, text=True, check=False)
+    command = ["-m", "segmeter", *words, "--rounds", "1", "--workers", "0", "-o", str(out)]
+    # A file that the source names is part of it; a variable is not.
+    first = python.run(*command, TEST_IMPATIENT="1")
     assert first.returncode == 130, first.stderr
     kept = (
         "segmeter: interrupted; nothing that was finished is lost. To resume: segmeter run noc -m "
@@ -163,10 +167,10 @@ def test_an_interrupted_run_says_so_and_goes_on_when_told_again(tmp_path: Path) 
     assert first.stderr.startswith(kept)
     assert first.stderr.endswith(f"--workers 0 -o {out}\n")
     assert len(list((out / "jobs").glob("*.parquet"))) == 1
-    second = subprocess.run(command, capture_output=True, text=True, check=False)
+    second = python.run(*command)
     assert second.returncode == 0, second.stderr
     assert second.stderr == "resuming: 1 of 3 jobs were done before, 2 left\n"
-    third = subprocess.run(command, capture_output=True, text=True, check=False)
+    third = python.run(*command)
     assert third.stderr == "resuming: 3 of 3 jobs were done before, nothing is left to run\n"
     assert Run.open(out).sql("select count(distinct scene) as n from rows").to_pylist() == [
         {"n": 3}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import cv2
@@ -368,14 +366,12 @@ def test_any_json_gives_scenes_or_a_sentence(tmp_path_factory, content, name):
             data.load(scene).check()
 
 
-def test_a_run_begins_by_saying_what_was_recognised(images, write, tmp_path_factory):
+def test_a_run_begins_by_saying_what_was_recognised(images, write, tmp_path_factory, python):
     _masks(images, write, a=BLOCK, b=TWO)
     out = tmp_path_factory.mktemp("out") / "run"
-    done = subprocess.run(
-        [sys.executable, "-c", "import segmeter.cli; segmeter.cli.main()", "run", "noc",
-         "--model", "disc", "--dataset", str(images), "--rounds", "1", "--workers", "0",
-         "--out", str(out), "--json"],
-        capture_output=True, text=True,
+    done = python.run(
+        "-m", "segmeter", "run", "noc", "--model", "disc", "--dataset", images,
+        "--rounds", 1, "--workers", 0, "--out", out, "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert f"{images.name}: 2 images in 'images', masks in 'masks'; label maps" in done.stderr

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -29,6 +27,8 @@ from segmeter.report.writing import sections_of, write_sections
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run, RunFolder, write_lock
 from segmeter.store.storage import RemotePlace
+
+from ..forking import Interpreter
 
 PLAN = Plan("noc", (Spec("disc"), Spec("synthetic-noisy")), (Spec("drawn"),), rounds=2, limit=2)
 
@@ -100,17 +100,18 @@ def test_a_job_that_fails_leaves_an_error_row_there_and_the_rest_goes_on(
     assert not Run.open(address).sql("from errors").num_rows
 
 
-def test_a_run_killed_on_s3_goes_on_with_the_same_rows(s3: str, played: Path) -> None:
+def test_a_run_killed_on_s3_goes_on_with_the_same_rows(
+    s3: str, played: Path, python: Interpreter
+) -> None:
     """It is killed once a job file is there; the dead one's lease bars nobody."""
     out = f"{s3}/{uuid.uuid4().hex}"
     words = ["run", "noc", "-m", "disc", "-m", "synthetic-noisy", "-d", "drawn", "--rounds", "2",
              "--limit", "2", "--workers", "0", "--out", out]  # fmt: skip
-    process = subprocess.Popen([sys.executable, "-m", "segmeter", *words], start_new_session=True)
+    process = python.start("-m", "segmeter", *words)
     folder, pause = RunFolder(out), threading.Event()
     while len(folder.finished()) < 1 and process.poll() is None:
         pause.wait(0.1)
     process.kill()
-    process.wait()
     before = len(folder.finished())
     tally = run_plan(PLAN, out, workers=0)
     assert tally.failed == 0

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,6 +22,8 @@ from segmeter.engine import Tally, run_plan
 from segmeter.models.synthetic import Disc
 from segmeter.store import Run, RunFolder
 from segmeter.store.local import RunGone
+
+from ..forking import Interpreter
 
 Typed = Callable[..., tuple[int, str, str]]
 PLAN = Plan("noc", (Spec("disc"),), (Spec("drawn"),), rounds=1, limit=2)
@@ -148,13 +148,11 @@ def test_nothing_is_put_into_a_folder_that_took_the_place(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="the system has no process groups")
-def test_a_doubled_interrupt_ends_like_a_single_one(tmp_path: Path) -> None:
+def test_a_doubled_interrupt_ends_like_a_single_one(python: Interpreter, tmp_path: Path) -> None:
     """No trace of a worker, and the exit code of an interrupt."""
-    command = [sys.executable, "-m", "segmeter", "run", "noc", "-m", "grabcut", "-d", "mini",
+    command = ["-m", "segmeter", "run", "noc", "-m", "grabcut", "-d", "mini",
                "--rounds", "20", "--workers", "2", "--out", str(tmp_path / "run")]  # fmt: skip
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    process = python.start(*command)
     pause = threading.Event()
     while not (tmp_path / "run" / "provenance.json").exists() and process.poll() is None:
         pause.wait(0.01)
@@ -162,8 +160,9 @@ def test_a_doubled_interrupt_ends_like_a_single_one(tmp_path: Path) -> None:
         with suppress(ProcessLookupError):  # it has ended
             os.killpg(process.pid, signal.SIGINT)
         pause.wait(0.02)
-    _, said = process.communicate()
-    assert process.returncode == 130
+    ended = process.wait()
+    said = ended.stderr
+    assert ended.returncode == 130
     assert "Traceback" not in said
     (line,) = said.strip().splitlines()
     assert line.startswith("segmeter: interrupted; nothing that was finished is lost. To resume: ")

@@ -34,7 +34,7 @@ def check_load(found: dict[str, object]) -> None:
 
 
 def test_raters_at_once_rate_every_job_as_planned(faults: ModuleType) -> None:
-    found = faults.load(30, None, "rate", 0.0)
+    found = faults.load(16, None, "rate", 0.0)
     check_load(found)
     assert found["cells not full"] == 0
 
@@ -42,14 +42,14 @@ def test_raters_at_once_rate_every_job_as_planned(faults: ModuleType) -> None:
 def test_clickers_at_once_fill_cells_evenly_on_postgresql(
     faults: ModuleType, postgres: str
 ) -> None:
-    found = faults.load(30, postgres, "clicks", 0.0)
+    found = faults.load(16, postgres, "clicks", 0.0)
     check_load(found)
     assert int(str(found["spread over cells"])) <= 1
 
 
 def test_a_killed_server_loses_no_acknowledged_answer(faults: ModuleType) -> None:
     """Commands run beside it."""
-    found = faults.kill(2, None)
+    found = faults.kill(1, None)
     assert found["errors"] == 0, found["first error"]
     assert int(str(found["acknowledged"])) > 0
     assert found["lost"] == 0

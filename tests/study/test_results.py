@@ -299,10 +299,11 @@ def test_the_interval_of_the_mean_distance_of_clicks_covers_the_true_mean() -> N
 
 
 def test_simulated_people_use_the_weights_that_are_given(
-    begin: Callable[..., RunningStudy], real_weights: Path
+    begin: Callable[..., RunningStudy], real_weights: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The study server of `study demo --weights` opens MobileSAM there, and so does the report."""
     pytest.importorskip("torch", reason="needs the extra 'models'")
+    monkeypatch.setattr("segmeter.study.people._AT_ONCE", 1)  # no more people than are needed
     study = begin(
         'kind = "interact"\n[data]\nscenes = ["astronaut"]\n[design]\nmodels = ["mobile-sam"]\n'
         'rounds = 2\nbatch = 1\ndevices = ["pc"]\nopen_to_all = true\n'

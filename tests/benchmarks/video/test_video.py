@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -32,6 +30,7 @@ from segmeter.models.videos.frame_trackers import HandOver
 from segmeter.store import Run
 
 from ...cli.conftest import type_here
+from ...forking import Interpreter
 
 RUN = ("--tracker", "flow?model=disc", "--tracker", "hand-over?model=disc", "--workers", "0",
        "--rounds", "3")  # fmt: skip
@@ -217,15 +216,16 @@ def test_bad_videos_fail_alone_with_a_sentence_each(tmp_path: Path) -> None:
     assert not found
 
 
-def test_a_killed_run_resumes_to_equal_rows_with_other_workers(tmp_path: Path) -> None:
+def test_a_killed_run_resumes_to_equal_rows_with_other_workers(
+    python: Interpreter, tmp_path: Path
+) -> None:
     data, out = videos(tmp_path / "DAVIS", "b", "c"), tmp_path / "run"
     line = ("run", "video", "--tracker", "flow?model=disc", "--user", "worst-frame", "-d", data)
     assert type_here(*line, "-o", tmp_path / "whole", "--workers", "0").returncode == 0
-    words = [sys.executable, "-m", "segmeter", *map(str, line), "-o", str(out), "--workers", "0"]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as killed:
-        while not list(out.rglob("*.parquet")) and killed.poll() is None:
-            time.sleep(0.01)
-        killed.kill()
+    killed = python.start("-m", "segmeter", *line, "-o", out, "--workers", "0")
+    while not list(out.rglob("*.parquet")) and killed.poll() is None:
+        time.sleep(0.01)
+    killed.kill()
     assert type_here(*line, "-o", out, "--workers", "2").returncode == 0
     whole, resumed = (Run.open(p).sql(QUERY).to_pylist() for p in (tmp_path / "whole", out))
     assert len(whole) == 3 * 2 * 8
