@@ -98,8 +98,9 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path) -> N
     seen: list[int] = []
     again = train(*parts, _course(), tmp_path / "cut", lambda step: seen.append(step.step))
     assert seen == [4]
+    resumed = _weights(again)
     for name, value in _weights(whole).items():
-        assert torch.equal(value, _weights(again)[name]), name
+        assert torch.equal(value, resumed[name]), name
     assert (tmp_path / "cut/history.csv").read_text() == (
         tmp_path / "whole/history.csv"
     ).read_text()
@@ -125,7 +126,8 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
     one = replace(QUICK, epochs=1)
     alone = train(*parts, _course(recipe=one), tmp_path / "alone")
     helped = train(*parts, _course(recipe=one, workers=1), tmp_path / "helped")
-    assert all(torch.equal(v, _weights(helped)[k]) for k, v in _weights(alone).items())
+    found = _weights(helped)
+    assert all(torch.equal(v, found[k]) for k, v in _weights(alone).items())
 
 
 @pytest.mark.parametrize("name", ["published", "corrected"])
