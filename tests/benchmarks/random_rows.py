@@ -13,7 +13,9 @@ import pyarrow as pa
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
 from segmeter.core.plans import Plan
+from segmeter.core.rows import SESSION_ROWS
 from segmeter.core.scenes import Scene
+from segmeter.store.job_files import ARROW_TYPES
 from segmeter.store.validated_rows import database, sessions_of
 
 Qualities = Mapping[str, np.ndarray]  # of each model, (targets, rounds)
@@ -46,7 +48,13 @@ class RandomRun:
             for model, quality in qualities.items()
             for row in _rows(model, quality, (seconds or {}).get(model, 0.1), extra)
         ]
-        self._table = pa.Table.from_pylist(rows)
+        held = pa.Table.from_pylist(rows)
+        for column in SESSION_ROWS.columns:  # facts that were not made up
+            if column.fact and column.name not in held.column_names:
+                held = held.append_column(
+                    column.name, pa.nulls(len(rows), ARROW_TYPES[column.kind])
+                )
+        self._table = held
 
     objects = "sessions"
 

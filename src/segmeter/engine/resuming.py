@@ -76,9 +76,10 @@ def finished_before(
         if file.path not in lost
     }
     layout = folder.layout()  # there may be copies of jobs that were moved to quarantine
-    for file in layout.compacted_files:
-        columns = file.schema.names
-        made_by |= {job: (file.provenances[job], columns) for job in layout.jobs_of(file)}
+    for file in layout.files:
+        if (index := file.compacted) is not None:
+            columns = index.schema.names
+            made_by |= {job: (index.provenances[job], columns) for job in file.jobs}
     lacks = {
         key: bool(lacking_users(provenance, columns, plan))
         for key, (provenance, columns) in {id(made[0]): made for made in made_by.values()}.items()

@@ -23,6 +23,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.rows import JOB_KEY
 from segmeter.core.seeds import fingerprint
 from segmeter.store.job_files import BAD_FILE, WRITTEN, first_line, provenance_of, written_at
+from segmeter.store.storage import Place
 
 COMPACTED_NAME = re.compile(r"compacted-[0-9a-f]{12}-[0-9a-f]{32}\.parquet")
 """Model and dataset, then content, each as a fingerprint."""
@@ -88,17 +89,27 @@ def whole(name: str, content: bytes) -> bool:
     return name.endswith(f"-{fingerprint(content)}.parquet")
 
 
-def file_of(source: Any, files: Any = None) -> Any:
-    """A parquet file to read from, pages checked; BadInput if it is none."""
-    try:
-        return pq.ParquetFile(source, filesystem=files, page_checksum_verification=True)
-    except BAD_FILE as error:
-        raise BadInput(f"it cannot be read ({first_line(error)})") from error
+def stored_file(place: Place, path: str) -> Any:
+    """A parquet file of a run to read from, pages checked; BadInput if it is none.
+
+    FileNotFoundError if another process has compacted it since it was listed.
+    """
+    files, root = place.arrow()
+    return _opened(f"{root}/{path}", files)
 
 
 def open_bytes(content: bytes) -> Any:
     """The same for a file that was read."""
-    return file_of(pa.BufferReader(content))
+    return _opened(pa.BufferReader(content))
+
+
+def _opened(source: Any, files: Any = None) -> Any:
+    try:
+        return pq.ParquetFile(source, filesystem=files, page_checksum_verification=True)
+    except FileNotFoundError:
+        raise
+    except BAD_FILE as error:
+        raise BadInput(f"it cannot be read ({first_line(error)})") from error
 
 
 def jobs_in(name: str, file: Any) -> CompactedFile:
@@ -159,12 +170,19 @@ def group_rows(
         table.validate(full=True)
     except BAD_FILE as error:
         raise BadInput(f"it cannot be read ({first_line(error)})") from error
-    found, start = [], 0
-    for job, count in inside:
+    found = []
+    for job, rows in by_job(table, inside):
         facts = {**compacted.provenances[job], WRITTEN: str(compacted.written[job])}
-        found.append(JobRows(job, table.slice(start, count).replace_schema_metadata(facts)))
-        start += count
+        found.append(JobRows(job, rows.replace_schema_metadata(facts)))
     return found
+
+
+def by_job(table: Any, inside: Iterable[tuple[str, int]]) -> Iterator[tuple[str, Any]]:
+    """The rows of each job of a row group."""
+    start = 0
+    for job, count in inside:
+        yield job, table.slice(start, count)
+        start += count
 
 
 def job_of(table: Any) -> tuple[str, str, str] | None:

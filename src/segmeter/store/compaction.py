@@ -26,6 +26,7 @@ from segmeter.store.compacted_files import (
 )
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import JOB_FILE_NAME, decode, encode_table
+from segmeter.store.job_index import DataFile
 
 LOOSE = 256
 """Number of finished jobs in files of their own that starts a compaction."""
@@ -48,9 +49,10 @@ def compact(
     Jobs in `leave` are running and stay as they are. `closing` joins all small files.
     """
     drop_copies(folder, where)
-    ready = [job for job in folder.layout(where).loose if job not in leave]
+    files = [file for file in folder.layout(where).files if file.compacted is None and file.jobs]
+    ready = [file for file in files if file.jobs[0] not in leave]
     if len(ready) >= max(1, LOOSE if loose is None else loose):
-        _join(folder, where, [f"{job}.parquet" for job in ready])
+        _join(folder, where, ready)
     _join(folder, where, _small(folder, where, 2 if closing else _FEW))
 
 
@@ -60,25 +62,27 @@ def drop_copies(folder: RunFolder, where: str = "jobs") -> None:
     Nothing is removed while a compacted file is damaged: its jobs may have to be read from a copy.
     """
     layout = folder.layout(where)
-    if not layout.superseded and not layout.stale:
+    if all(file.whole for file in layout.files):
         return
     contents = ((p.name, folder.place.read(f"{where}/{p.name}")) for p in layout.compacted_files)
     if layout.damaged or not all(whole(name, content) for name, content in contents):
         return
-    for compacted in layout.compacted_files:
-        if stale := layout.stale.get(compacted.name):
-            rest = (job for job in _jobs_of(folder, where, compacted) if job.id not in stale)
-            put_jobs(folder, where, rest, [compacted.name])
-    for name in layout.superseded:
-        folder.place.remove(f"{where}/{name}")
+    for file in layout.files:
+        if not file.whole and file.compacted is not None:
+            rest = (
+                job for job in jobs_of(file, folder.place.read(file.path)) if job.id in file.jobs
+            )
+            put_jobs(folder, where, rest, [file.name])
+    for file in layout.files:
+        if not file.whole and file.compacted is None:
+            folder.place.remove(file.path)
 
 
 def extract(folder: RunFolder, jobs: Collection[str], where: str = "jobs") -> None:
     """Give jobs that are to be run again files of their own."""
-    layout = folder.layout(where)
-    for compacted in layout.compacted_files:
-        wanted = set(jobs).intersection(layout.jobs_of(compacted))
-        for job in _jobs_of(folder, where, compacted) if wanted else ():
+    for file in folder.layout(where).files:
+        wanted = set() if file.compacted is None else set(jobs).intersection(file.jobs)
+        for job in jobs_of(file, folder.place.read(file.path)) if wanted else ():
             if job.id in wanted:  # not read as long as the compacted file has it
                 folder.place.put(f"{where}/{job.id}.parquet", encode_table(job.table))
     drop(folder, jobs, where)
@@ -86,11 +90,13 @@ def extract(folder: RunFolder, jobs: Collection[str], where: str = "jobs") -> No
 
 def drop(folder: RunFolder, jobs: Collection[str], where: str) -> None:
     """Remove jobs from all compacted files, such as scores of rows that are computed again."""
-    layout, wanted = folder.layout(where), set(jobs)
-    for compacted in layout.compacted_files:
-        if not wanted.isdisjoint(compacted.provenances):
-            rest = (job for job in _jobs_of(folder, where, compacted) if job.id not in wanted)
-            put_jobs(folder, where, rest, [compacted.name])
+    wanted = set(jobs)
+    for file in folder.layout(where).files:
+        if file.compacted is not None and not wanted.isdisjoint(file.compacted.provenances):
+            rest = (
+                job for job in jobs_of(file, folder.place.read(file.path)) if job.id not in wanted
+            )
+            put_jobs(folder, where, rest, [file.name])
 
 
 def salvage(folder: RunFolder, name: str, where: str = "jobs") -> set[str]:
@@ -111,8 +117,15 @@ def salvage(folder: RunFolder, name: str, where: str = "jobs") -> set[str]:
     return {job for job, _ in compacted.jobs} - {job.id for job in good}
 
 
-def _jobs_of(folder: RunFolder, where: str, compacted: CompactedFile) -> Iterator[JobRows]:
-    return readable_jobs(compacted, open_bytes(folder.place.read(f"{where}/{compacted.name}")))
+def jobs_of(file: DataFile, content: bytes) -> Iterator[JobRows]:
+    """The rows of all jobs of a file; of a compacted one, of those that can be read.
+
+    Of a compacted file one row group is in memory at a time.
+    """
+    if file.compacted is None:
+        yield JobRows(file.name.removesuffix(".parquet"), decode(content))
+    else:
+        yield from readable_jobs(file.compacted, open_bytes(content))
 
 
 def put_jobs(
@@ -129,22 +142,21 @@ def put_jobs(
         folder.place.remove(f"{where}/{name}")
 
 
-def _join(folder: RunFolder, where: str, names: Iterable[str]) -> None:
+def _join(folder: RunFolder, where: str, files: Iterable[DataFile]) -> None:
     """Put jobs of one model, dataset and set of columns into files as large as they may be."""
     waiting: defaultdict[tuple[str, str], dict[str, Iterable[JobRows]]] = defaultdict(dict)
     size = count = 0
-    for name in names:
-        content = folder.place.read(f"{where}/{name}")
-        found = _intact(name, content)
-        if found is None:
+    for file in files:
+        content = folder.place.read(file.path)
+        kind = _kind(file, content)
+        if kind is None:
             continue  # left for the command that resumes the run
-        kind, number, jobs = found
-        if size + len(content) > _MOST_BYTES or count + number > _MOST_JOBS:
+        if size + len(content) > _MOST_BYTES or count + len(file.jobs) > _MOST_JOBS:
             _put_all(folder, where, waiting.values())
             waiting.clear()
             size = count = 0
-        waiting[kind][name] = jobs
-        size, count = size + len(content), count + number
+        waiting[kind][file.name] = jobs_of(file, content)
+        size, count = size + len(content), count + len(file.jobs)
     _put_all(folder, where, waiting.values())
 
 
@@ -156,28 +168,20 @@ def _put_all(
             put_jobs(folder, where, chain.from_iterable(jobs.values()), jobs)
 
 
-def _intact(name: str, content: bytes) -> tuple[tuple[str, str], int, Iterable[JobRows]] | None:
-    """Kind, number and rows of the jobs of a file; None if it is damaged.
-
-    Of a compacted file one row group is in memory at a time.
-    """
+def _kind(file: DataFile, content: bytes) -> tuple[str, str] | None:
+    """Model and dataset, as in the name of a compacted file, and columns; None if damaged."""
+    if file.compacted is not None:
+        return _compacted_kind(file.compacted) if whole(file.name, content) else None
     try:
-        if JOB_FILE_NAME.fullmatch(name):
-            job = JobRows(name.removesuffix(".parquet"), decode(content))
-            model, dataset, _ = job_of(job.table) or ("", "", "")
-            kind = compacted_name(model, dataset, b"").rpartition("-")[0], str(job.layout)
-            return (kind, 1, [job]) if _true(job) else None
-        file = open_bytes(content)
-        index = jobs_in(name, file)
+        (job,) = jobs_of(file, content)
     except BadInput:
         return None
-    if not whole(name, content):
-        return None
-    return _kind(index), len(index.jobs), readable_jobs(index, file)
+    model, dataset, _ = job_of(job.table) or ("", "", "")
+    named = compacted_name(model, dataset, b"").rpartition("-")[0]
+    return (named, str(job.layout)) if _true(job) else None
 
 
-def _kind(file: CompactedFile) -> tuple[str, str]:
-    """Model and dataset, as in the name of a compacted file, and columns."""
+def _compacted_kind(file: CompactedFile) -> tuple[str, str]:
     return file.name.rpartition("-")[0], str(file.schema.remove_metadata())
 
 
@@ -187,13 +191,14 @@ def _true(job: JobRows) -> bool:
     return found is not None and fingerprint(*found, size=10) == job.id
 
 
-def _small(folder: RunFolder, where: str, few: int) -> list[str]:
+def _small(folder: RunFolder, where: str, few: int) -> list[DataFile]:
     """Small compacted files that may be joined, if there are `few` of a kind or more."""
     sizes = {held.name: held.bytes for held in folder.place.files(where)}
-    kinds: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    layout = folder.layout(where)
-    for file in layout.compacted_files:
-        small = len(file.jobs) < _MOST_JOBS and sizes.get(file.name, 0) < _MOST_BYTES // 2
-        if small and file.name not in layout.stale:
-            kinds[_kind(file)].append(file.name)
-    return [name for names in kinds.values() if len(names) >= few for name in names]
+    kinds: defaultdict[tuple[str, str], list[DataFile]] = defaultdict(list)
+    for file in folder.layout(where).files:
+        index = file.compacted
+        if index is None or not file.whole or sizes.get(file.name, 0) >= _MOST_BYTES // 2:
+            continue
+        if len(index.jobs) < _MOST_JOBS:
+            kinds[_compacted_kind(index)].append(file)
+    return [file for files in kinds.values() if len(files) >= few for file in files]

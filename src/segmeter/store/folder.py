@@ -23,7 +23,7 @@ from segmeter.core.errors import BadInput, NotFound, RunConflict, SegmeterError
 from segmeter.core.plans import Job, Plan, in_words
 from segmeter.core.rows import ERROR_ROWS, Schema
 from segmeter.runtime.redaction import redacted
-from segmeter.store.compacted_files import CompactedFile, group_rows, groups_of, open_bytes
+from segmeter.store.compacted_files import CompactedFile, group_rows, groups_of, stored_file
 from segmeter.store.job_files import decode, encode
 from segmeter.store.job_index import Layout, layout_of
 from segmeter.store.storage import Address, Place, place_of
@@ -40,7 +40,7 @@ class RunFolder:
     def __init__(self, address: Address | Place) -> None:
         self.place = place_of(address)
         self._footers: dict[str, dict[str, CompactedFile]] = {}
-        self._opened: _OpenFile | None = None
+        self._group: dict[tuple[str, str], Any] = {}
         self._lease: Lease | None = None
 
     @property
@@ -174,13 +174,17 @@ class RunFolder:
             return self._compacted_rows(job_id, where)
 
     def _compacted_rows(self, job_id: str, where: str) -> Any:
-        opened = self._opened
-        if opened is None or opened.where != where or job_id not in opened.groups:
-            compacted = self.layout(where).compacted_with(job_id)
-            if compacted is None:
+        """Read the row group with a job, and keep it: jobs are asked for in the order of files."""
+        if (where, job_id) not in self._group:
+            file = next((f for f in self.layout(where).files if job_id in f.jobs), None)
+            if file is None or file.compacted is None:
                 raise FileNotFoundError(f"{self.address}/{where} has no rows of {job_id}")
-            opened = self._opened = _OpenFile(self.place, where, compacted)
-        return opened.rows(job_id)
+            with stored_file(self.place, file.path) as opened:
+                groups = enumerate(groups_of(file.compacted, opened))
+                number, inside = next((k, held) for k, held in groups if job_id in dict(held))
+                found = group_rows(file.compacted, opened, number, inside)
+            self._group = {(where, job.id): job.table for job in found}
+        return self._group[where, job_id]
 
     def quarantine(self, name: str) -> None:
         """Move a file of rows out of the way; its job can run again."""
@@ -275,24 +279,6 @@ def _way_out(held: Plan, plan: Plan) -> str:
     return (
         f"it has all that was named: 'segmeter report' shows it, all its names resume it, {apart}"
     )
-
-
-class _OpenFile:
-    """A compacted file that jobs are read from one after the other, a row group at a time."""
-
-    def __init__(self, place: Place, where: str, compacted: CompactedFile) -> None:
-        self.where, self._compacted = where, compacted
-        self._file = open_bytes(place.read(f"{where}/{compacted.name}"))
-        self._inside = groups_of(compacted, self._file)
-        self.groups = {job: k for k, jobs in enumerate(self._inside) for job, _ in jobs}
-        self._read: tuple[int, dict[str, Any]] = (-1, {})
-
-    def rows(self, job_id: str) -> Any:
-        number = self.groups[job_id]
-        if self._read[0] != number:
-            found = group_rows(self._compacted, self._file, number, self._inside[number])
-            self._read = (number, {job.id: job.table for job in found})
-        return self._read[1][job_id]
 
 
 def quoted_list(things: Iterable[Any]) -> str:

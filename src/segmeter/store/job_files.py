@@ -63,15 +63,11 @@ def encode_table(table: Any) -> bytes:
     return file.getvalue()
 
 
-def decode(data: bytes, columns: Sequence[str] | None = None) -> Any:
+def decode(data: bytes) -> Any:
     """The table in a parquet file; BadInput if there is none."""
     try:
-        source = pa.BufferReader(data)
         table = pq.read_table(
-            source,
-            columns=columns,
-            page_checksum_verification=True,
-            use_threads=len(data) > _LARGE,
+            pa.BufferReader(data), page_checksum_verification=True, use_threads=len(data) > _LARGE
         )
         table.validate(full=True)
     except BAD_FILE as error:

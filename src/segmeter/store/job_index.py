@@ -9,11 +9,12 @@ preferred to job files, and larger ones to smaller ones.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
 
 from segmeter.core.errors import BadInput
-from segmeter.store.compacted_files import COMPACTED_NAME, CompactedFile, file_of, jobs_in
+from segmeter.store.compacted_files import COMPACTED_NAME, CompactedFile, jobs_in, stored_file
 from segmeter.store.job_files import JOB_FILE_NAME, written_at
 from segmeter.store.storage import Place
 
@@ -22,7 +23,10 @@ _TRIES = 8  # listings, while another process compacts the folder
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file and the jobs that are read from it; `compacted` is None for a file of one job."""
+    """A file and the jobs that are read from it; `compacted` is None for a file of one job.
+
+    Other files hold the jobs that are not read, written at the same time or later.
+    """
 
     where: str
     name: str
@@ -36,7 +40,7 @@ class DataFile:
     @property
     def whole(self) -> bool:
         """Whether all rows of the file are read."""
-        return self.compacted is None or len(self.jobs) == len(self.compacted.jobs)
+        return len(self.jobs) == (1 if self.compacted is None else len(self.compacted.jobs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,50 +49,29 @@ class Layout:
 
     Attributes
     ----------
-    loose
-        Ids of the jobs that are read from a file of their own.
-    compacted_files
-        Files with the rows of many jobs.
-    superseded
-        Files of one job that are not read: others hold the same job, written at the same time or
-        later.
+    files
+        Files of one job, then compacted ones.
     damaged
         Compacted files whose footer cannot be read, and why.
-    stale
-        By name of a compacted file: jobs that are read from another file.
     """
 
-    where: str
-    loose: tuple[str, ...]
-    compacted_files: tuple[CompactedFile, ...]
-    superseded: tuple[str, ...]
+    files: tuple[DataFile, ...]
     damaged: Mapping[str, str]
-    stale: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def jobs(self) -> set[str]:
         """Ids of all jobs that have rows here."""
-        return set(self.loose).union(
-            job for compacted in self.compacted_files for job in self.jobs_of(compacted)
-        )
+        return {job for file in self.files for job in file.jobs}
 
-    def jobs_of(self, compacted: CompactedFile) -> list[str]:
-        """The jobs that are read from a compacted file."""
-        stale = self.stale.get(compacted.name, ())
-        return [job for job, _ in compacted.jobs if job not in stale]
+    @property
+    def loose(self) -> list[str]:
+        """Ids of the jobs that are read from a file of their own."""
+        return [job for file in self.files if file.compacted is None for job in file.jobs]
 
-    def files(self) -> Iterator[DataFile]:
-        """The files that are read, loose ones first."""
-        for job in self.loose:
-            yield DataFile(self.where, f"{job}.parquet", (job,))
-        for compacted in self.compacted_files:
-            if jobs := self.jobs_of(compacted):
-                yield DataFile(self.where, compacted.name, tuple(jobs), compacted)
-
-    def compacted_with(self, job: str) -> CompactedFile | None:
-        """The compacted file that a job is read from, if it is a compacted file."""
-        held = (compacted for compacted in self.compacted_files if job in compacted.provenances)
-        return next((p for p in held if job not in self.stale.get(p.name, ())), None)
+    @property
+    def compacted_files(self) -> list[CompactedFile]:
+        """Files with the rows of many jobs, read or not."""
+        return [file.compacted for file in self.files if file.compacted is not None]
 
 
 def layout_of(place: Place, where: str, known: dict[str, CompactedFile]) -> Layout:
@@ -106,65 +89,48 @@ def layout_of(place: Place, where: str, known: dict[str, CompactedFile]) -> Layo
 
 def _listed(place: Place, where: str, known: dict[str, CompactedFile]) -> Layout:
     names = [held.name for held in place.files(where)]
-    compacted_files, damaged = [], {}
+    indexes, damaged = {}, {}
     for name in filter(COMPACTED_NAME.fullmatch, names):
         try:
-            compacted_files.append(known.get(name) or _footer(place, where, name))
+            if name not in known:
+                with stored_file(place, f"{where}/{name}") as file:
+                    known[name] = jobs_in(name, file)
+            indexes[name] = known[name]
         except BadInput as error:
-            if not place.exists(f"{where}/{name}"):
-                raise FileNotFoundError(name) from error
             damaged[name] = str(error)
-    known.update((compacted.name, compacted) for compacted in compacted_files)
-    loose = [n.removesuffix(".parquet") for n in names if JOB_FILE_NAME.fullmatch(n)]
-    counts = Counter(job for compacted in compacted_files for job, _ in compacted.jobs)
-    counts.update(loose)
+    held = {n: [n.removesuffix(".parquet")] for n in filter(JOB_FILE_NAME.fullmatch, names)}
+    held |= {name: [job for job, _ in index.jobs] for name, index in indexes.items()}
+    counts = Counter(chain.from_iterable(held.values()))
     doubled = {job for job, count in counts.items() if count > 1}
-    if not doubled:
-        return Layout(where, tuple(loose), tuple(compacted_files), (), damaged)
-    chosen = _chosen(place, where, doubled, loose, compacted_files)
-    stale = {
-        file.name: frozenset(lost)
-        for file in compacted_files
-        if (lost := [job for job, _ in file.jobs if chosen.get(job, file.name) != file.name])
+    ages = {
+        job: _age(place, where, f"{job}.parquet") for job in doubled if f"{job}.parquet" in held
     }
-    alone = [job for job in loose if chosen.get(job, "") in ("", f"{job}.parquet")]
-    left = sorted(f"{job}.parquet" for job in set(loose).difference(alone))
-    return Layout(where, tuple(alone), tuple(compacted_files), tuple(left), damaged, stale)
+    chosen = _chosen(doubled, ages, indexes.values())
+    files = []
+    for name, jobs in held.items():
+        read = tuple(job for job in jobs if chosen.get(job, name) == name)
+        files.append(DataFile(where, name, read, indexes.get(name)))
+    return Layout(tuple(files), damaged)
 
 
 def _chosen(
-    place: Place,
-    where: str,
-    doubled: set[str],
-    loose: Iterable[str],
-    compacted_files: Iterable[CompactedFile],
+    doubled: set[str], ages: Mapping[str, tuple[int, int]], indexes: Iterable[CompactedFile]
 ) -> dict[str, str]:
     """Of every job that several files hold, the file that it is read from."""
-    best: dict[str, tuple[int, int, int, str]] = {}  # time, rows, jobs in the file, its name
-    for job in doubled.intersection(loose):
-        name = f"{job}.parquet"
-        best[job] = (*_age(place, where, name), 0, name)
-    for compacted in compacted_files:
-        rows = dict(compacted.jobs)
+    # Time, rows, jobs in the file, its name.
+    best = {job: (*age, 0, f"{job}.parquet") for job, age in ages.items()}
+    for index in indexes:
+        rows = dict(index.jobs)
         for job in doubled.intersection(rows):
-            found = (compacted.written[job], rows[job], len(rows), compacted.name)
+            found = (index.written[job], rows[job], len(rows), index.name)
             best[job] = max(best.get(job, found), found)
     return {job: name for job, (*_, name) in best.items()}
 
 
 def _age(place: Place, where: str, name: str) -> tuple[int, int]:
     """When a file of one job was written, and its number of rows; an unreadable one is oldest."""
-    files, root = place.arrow()
     try:
-        with file_of(f"{root}/{where}/{name}", files) as file:
+        with stored_file(place, f"{where}/{name}") as file:
             return written_at(file.schema_arrow), file.metadata.num_rows
     except BadInput:
-        if not place.exists(f"{where}/{name}"):
-            raise FileNotFoundError(name) from None
         return -1, 0
-
-
-def _footer(place: Place, where: str, name: str) -> CompactedFile:
-    files, root = place.arrow()
-    with file_of(f"{root}/{where}/{name}", files) as file:
-        return jobs_in(name, file)

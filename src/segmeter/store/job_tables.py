@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from segmeter.core.errors import BadInput
 from segmeter.core.rows import Schema
-from segmeter.store.compacted_files import file_of, groups_of
+from segmeter.store.compacted_files import by_job, groups_of, stored_file
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import ARROW_TYPES, BAD_FILE, first_line, kind_of, wrong_types
 from segmeter.store.job_index import DataFile
@@ -60,7 +60,7 @@ class RowFiles:
         layout = folder.layout(where)
         damaged = {f"{where}/{name}": why for name, why in layout.damaged.items()}
         files, schemas = [], []
-        for file in layout.files():
+        for file in layout.files:
             lost = set((left_out or {}).get(file.path, ()))
             jobs = tuple(j for j in file.jobs if j not in lost and (only is None or j in only))
             if not jobs or (left_out and file.path in left_out and not lost):
@@ -128,44 +128,28 @@ class RowFiles:
 
     def _tables(self, file: DataFile, types: Any) -> Iterator[Any]:
         """The rows of a file, a row group at a time; what is damaged is named."""
-        source, root = self.folder.place.arrow()
         try:
-            with file_of(f"{root}/{file.path}", source) as opened:
+            with stored_file(self.folder.place, file.path) as opened:
                 if file.compacted is None:
                     yield _columns(opened, range(opened.num_row_groups), types)
                     return
                 wanted = set(file.jobs)
                 for k, inside in enumerate(groups_of(file.compacted, opened)):
-                    if not wanted.isdisjoint(job for job, _ in inside):
-                        yield from self._group(file, opened, k, inside, wanted, types)
+                    if wanted.isdisjoint(job for job, _ in inside):
+                        continue
+                    try:
+                        table = _columns(opened, [k], types)
+                    except _UNREADABLE as error:
+                        self.damaged.setdefault(file.path, first_line(error))
+                        continue
+                    if all(job in wanted for job, _ in inside):
+                        yield table
+                    else:
+                        yield from (own for job, own in by_job(table, inside) if job in wanted)
         except _UNREADABLE as error:
             if not self.folder.place.exists(file.path):  # compacted meanwhile
                 raise FileNotFoundError(file.path) from error
             self.damaged.setdefault(file.path, first_line(error))
-
-    def _group(
-        self,
-        file: DataFile,
-        opened: Any,
-        number: int,
-        inside: Sequence[tuple[str, int]],
-        wanted: set[str],
-        types: Any,
-    ) -> Iterator[Any]:
-        """The rows of the wanted jobs in one row group."""
-        try:
-            table = _columns(opened, [number], types)
-        except _UNREADABLE as error:
-            self.damaged.setdefault(file.path, first_line(error))
-            return
-        if all(job in wanted for job, _ in inside):
-            yield table
-            return
-        start = 0
-        for job, rows in inside:
-            if job in wanted:
-                yield table.slice(start, rows)
-            start += rows
 
 
 def _columns(file: Any, groups: Iterable[int], types: Any) -> Any:

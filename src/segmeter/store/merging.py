@@ -15,11 +15,10 @@ from typing import Any
 from segmeter.core.errors import BadInput, RunConflict
 from segmeter.core.plans import Plan
 from segmeter.core.rows import ERROR_ROWS, Schema
-from segmeter.store.compacted_files import JobRows, job_of, open_bytes, readable_jobs
-from segmeter.store.compaction import compact, drop_copies, put_jobs
+from segmeter.store.compacted_files import JobRows, job_of
+from segmeter.store.compaction import compact, drop_copies, jobs_of, put_jobs
 from segmeter.store.folder import RunFolder, measure_folder
-from segmeter.store.job_files import decode, encode_table, provenance_of
-from segmeter.store.job_index import DataFile
+from segmeter.store.job_files import encode_table, provenance_of
 from segmeter.store.run import Run
 from segmeter.store.storage import Address, Place, place_of
 from segmeter.store.validated_rows import JOB_ROWS, verified_files
@@ -141,14 +140,8 @@ def _files(
     for file in found.files:
         wanted = set(file.jobs).difference(lost.get(file.path, ()))
         if wanted:
-            yield file.name, [job for job in _jobs_of(folder, file) if job.id in wanted]
-
-
-def _jobs_of(folder: RunFolder, file: DataFile) -> list[JobRows]:
-    content = folder.place.read(file.path)
-    if file.compacted is None:
-        return [JobRows(file.jobs[0], decode(content))]
-    return list(readable_jobs(file.compacted, open_bytes(content)))
+            content = folder.place.read(file.path)
+            yield file.name, [job for job in jobs_of(file, content) if job.id in wanted]
 
 
 def _put(target: RunFolder, where: str, name: str, jobs: Sequence[JobRows]) -> None:
@@ -172,12 +165,13 @@ def _refuse_strangers(folder: RunFolder, job: JobRows, plan: Plan) -> None:
 
 def _provenances(folder: RunFolder) -> Iterator[Mapping[str, str]]:
     """The provenance of the jobs that a run already has."""
-    for file in folder.layout().files():
+    for file in folder.layout().files:
         if file.compacted is not None:
             yield from (file.compacted.provenances[job] for job in file.jobs)
             continue
-        with suppress(BadInput):  # resuming the run moves it to quarantine
-            yield provenance_of(folder.rows(file.jobs[0]).schema)
+        for job in file.jobs:
+            with suppress(BadInput):  # resuming the run moves it to quarantine
+                yield provenance_of(folder.rows(job).schema)
 
 
 def _refuse_other_weights(

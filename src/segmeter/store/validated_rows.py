@@ -55,16 +55,6 @@ _FAULT = "fault_"  # the column with what is wrong with a row
 _MOST_PIXELS = {2: 1 << 28, 3: 1 << 31}  # of an image and a volume; larger ones are not read
 _LISTED = ("seconds_encode", "seconds_predict", "seconds_user", *SESSION_LISTS)
 _NEEDED = {*SESSION_KEY, "kinds", *_LISTED}
-_SQL_TYPES = {
-    "text": "varchar",
-    "integer": "bigint",
-    "number": "double",
-    "flag": "boolean",
-    "integers": "bigint[]",
-}
-
-# Kinds of a round's prompts, as `click` or `box+click`; empty where there were none.
-_KINDS_OF_PROMPT = "coalesce(kinds, '')"
 _POSSIBLE_SHAPE = f"""
     shape is null or (len(shape) between 2 and 3 and len(shape) = len(list_filter(
         shape, lambda side: side is not null and side between 1 and {_MOST_PIXELS[3]}))
@@ -109,9 +99,9 @@ def read_contents(folder: RunFolder, schema: Schema) -> Contents:
     scores = _scores(connection, folder, schema, found.columns, stream=True)
     light = {n: t for n, t in found.columns.items() if _is_light(n, t, schema)}
     connection.register("files", found.stream(light, number=True))
-    known = {**light, FILE: pa.int32(), **scores.columns}
+    known = [*light, FILE, *scores.tables.values()]
     if has_sessions(schema):
-        table = sessions_of(connection, scores.joined("files", schema), list(known), schema)
+        table = sessions_of(connection, scores.joined("files", schema), known, schema)
     else:
         table = connection.sql(_keys_query(schema, known)).to_arrow_table()
     left_out, good = _left_out(connection, table, found)
@@ -229,23 +219,21 @@ def sessions_of(
     """The sessions of a query's rows with these columns: facts, and lists over the rounds.
 
     Where rows name the file they come from, so do sessions, and what is wrong with one is in
-    `fault_`; sessions of prompts have all rounds from 1 on.
+    `fault_`.
     """
     from_files = FILE in columns
     key = ", ".join(map(quoted, [*SESSION, FILE] if from_files else SESSION))
     facts = [column for column in schema.columns if column.fact]
-    # Columns that not every kind of session has.
-    optional = {"kinds": "varchar", **{fact.name: _SQL_TYPES[fact.kind] for fact in facts}}
-    filled = [quoted(n) for n in columns if n != KINDS]
-    filled += [f"null::{type_} as {quoted(n)}" for n, type_ in optional.items() if n not in columns]
+    # Kinds of a round's prompts, as `click` or `box+click`; empty where there were none.
+    kinds = "coalesce(kinds, '')" if "kinds" in columns else "''"
+    held_rows = ", ".join(quoted(n) for n in columns if n != KINDS)
     ordered = connection.sql(
-        f"select {', '.join(filled)}, {_KINDS_OF_PROMPT} as {KINDS} from ({rows}) "
-        f"order by {key}, round"
+        f"select {held_rows}, {kinds} as {KINDS} from ({rows}) order by {key}, round"
     ).to_arrow_table()
     connection.register("ordered", ordered)
     held = [f"min({quoted(fact.name)}) as {quoted(fact.name)}" for fact in facts]
     if from_files:
-        held.append(f"{_fault(SESSION_KEY, columns, 'prompt' in schema.names)} as {_FAULT}")
+        held.append(f"{_fault(schema, columns)} as {_FAULT}")
     sessions = connection.sql(f"""
         select {", ".join([key, *held])}, count(*)::int as rounds_
         from ordered group by {key} order by {key}
@@ -265,18 +253,17 @@ def sessions_of(
 
 def _keys_query(schema: Schema, columns: Iterable[str]) -> str:
     """The first fault in the rows of every session, or job where there are no sessions."""
-    sessions = has_sessions(schema)
-    key = ", ".join(map(quoted, [*(SESSION if sessions else JOB_KEY), FILE]))
-    prompted = sessions and "prompt" in schema.names
-    return f"""
-        select {key}, {_fault(schema.key, columns, prompted)} as {_FAULT}
-        from files group by {key}
+    key = ", ".join(map(quoted, [*(SESSION if has_sessions(schema) else JOB_KEY), FILE]))
+    return f"select {key}, {_fault(schema, columns)} as {_FAULT} from files group by {key}"
+
+
+def _fault(schema: Schema, columns: Iterable[str]) -> str:
+    """An aggregate over rows of one session or job: the first thing that is wrong, or null.
+
+    Sessions that were prompted have all rounds from 1 on.
     """
-
-
-def _fault(key: Sequence[str], columns: Iterable[str], prompted: bool) -> str:
-    """An aggregate over rows of one session or job: the first thing that is wrong, or null."""
-    known = set(columns)
+    known, key = set(columns), schema.key
+    prompted = has_sessions(schema) and "prompt" in schema.names
     inner = [quoted(name) for name in key if name not in JOB_KEY]
     wrong = [(f"count({quoted(n)}) < count(*)", f"a row has no '{n}'") for n in key]
     if inner:  # nothing is known of the key of a benchmark that is not installed
@@ -378,10 +365,9 @@ def _is_light(name: str, type_: Any, schema: Schema) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Scores:
-    """Measures that were added later: the tables to join, and the column that each adds."""
+    """Measures that were added later: the tables to join, with the column that each adds."""
 
     tables: dict[str, str]
-    columns: dict[str, Any]
     damaged: dict[str, str]
 
     def joined(self, files: str, schema: Schema) -> str:
@@ -409,7 +395,7 @@ def _scores(
     )
     types = {c.name: ARROW_TYPES[c.kind] for c in wanted.columns}
     key = ", ".join(map(quoted, schema.key))
-    made = _Scores({}, {}, {})
+    made = _Scores({}, {})
     taken = set(known)
     for number, measure in enumerate(folder.measures()):
         column, table = measure_column(measure), f"{prefix}score_{number}"
@@ -426,6 +412,5 @@ def _scores(
             f"group by {key}"
         )
         made.tables[table] = column
-        made.columns[column] = pa.float64()
         taken.add(column)
     return made
