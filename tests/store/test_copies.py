@@ -181,7 +181,7 @@ def test_scores_of_jobs_that_are_run_again_do_not_come_back_from_a_copy(
     compaction.drop(RunFolder(out), RunFolder(out).finished(), "scores/dice")
     for file in (out / "scores" / "dice").glob("????????????????????.parquet"):
         file.unlink()  # as finishing a job does
-    assert RunFolder(out).scored("dice") == set()
+    assert RunFolder(out).layout("scores/dice").jobs == set()
 
 
 def test_random_copies_and_commands_keep_every_row(plain: Path, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def score_run(address: Address, measure: str, roots: Roots, *, trust: bool = Fal
         raise BadInput(f"'{address}' was run with the measure '{measure}'; nothing to add")
     card = mask_measure(measure)
     name = card.id
-    measure_folder(name)  # refused now if nothing can be kept under this name
+    place = measure_folder(name)  # refused now if nothing can be kept under this name
     with received(not trust):
         fresh, datasets = complete(plan, Built(roots), to_run=False)
         benchmark = catalogue.benchmarks.make(plan.benchmark)
@@ -43,7 +43,7 @@ def score_run(address: Address, measure: str, roots: Roots, *, trust: bool = Fal
         )
     with folder.locked():
         drop_copies(folder)
-        ready = folder.finished() - folder.scored(name)
+        ready = folder.finished() - folder.layout(place).jobs
         left = [job for job in jobs_of(plan, datasets) if job.id in ready]
         for count, job in enumerate(left, 1):
             scene = datasets[str(job.dataset)].load(job.scene)
@@ -58,7 +58,7 @@ def score_run(address: Address, measure: str, roots: Roots, *, trust: bool = Fal
             folder.check_lease()
             folder.score(name, job, rows)
             if count % LOOSE == 0 or count == len(left):
-                compact(folder, measure_folder(name), closing=count == len(left))
+                compact(folder, place, closing=count == len(left))
     return len(left)
 
 

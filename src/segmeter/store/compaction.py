@@ -67,15 +67,10 @@ def drop_copies(folder: RunFolder, where: str = "jobs") -> None:
     contents = ((p.name, folder.place.read(f"{where}/{p.name}")) for p in layout.compacted_files)
     if layout.damaged or not all(whole(name, content) for name, content in contents):
         return
-    for file in layout.files:
-        if not file.whole and file.compacted is not None:
-            rest = (
-                job for job in jobs_of(file, folder.place.read(file.path)) if job.id in file.jobs
-            )
-            put_jobs(folder, where, rest, [file.name])
-    for file in layout.files:
-        if not file.whole and file.compacted is None:
-            folder.place.remove(file.path)
+    for file in reversed(layout.files):  # compacted ones first
+        if not file.whole:
+            jobs = jobs_of(file, folder.place.read(file.path)) if file.jobs else ()
+            put_jobs(folder, where, (job for job in jobs if job.id in file.jobs), [file.name])
 
 
 def extract(folder: RunFolder, jobs: Collection[str], where: str = "jobs") -> None:

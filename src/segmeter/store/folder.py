@@ -199,10 +199,6 @@ class RunFolder:
         """Keep the values of a measure for a finished job."""
         self.place.put(f"{measure_folder(measure)}/{job.id}.parquet", encode(rows))
 
-    def scored(self, measure: str) -> set[str]:
-        """Ids of the jobs that have values of a measure."""
-        return self.layout(measure_folder(measure)).jobs
-
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Only one command at a time may write here; `check_lease` says whether it still is us."""

@@ -120,11 +120,11 @@ def _take_the_rest(target: RunFolder, run: Run) -> None:
     folder, finished = run.folder, target.finished()
     for measure in folder.measures():
         where = measure_folder(measure)
-        there = target.scored(measure)
+        there = target.layout(where).jobs
         for name, jobs in _files(folder, where, JOB_ROWS, {}):
             for job in jobs:
                 if job.id in there:
-                    _refuse_other_values(target, folder, job, measure_folder(measure))
+                    _refuse_other_values(target, folder, job, where)
             fresh = [job for job in jobs if job.id in finished and job.id not in there]
             _put(target, where, name, fresh)
     for name, jobs in _files(folder, "errors", ERROR_ROWS, {}):

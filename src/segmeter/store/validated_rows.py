@@ -96,20 +96,20 @@ def read_contents(folder: RunFolder, schema: Schema) -> Contents:
     """Read and verify every file of a run; BadInput if no job can be read."""
     found = RowFiles.of(folder, "jobs", schema)
     connection = database()
-    scores = _scores(connection, folder, schema, found.columns, stream=True)
+    scored, added, damaged = _with_scores(connection, folder, schema, found.columns, stream=True)
     light = {n: t for n, t in found.columns.items() if _is_light(n, t, schema)}
     connection.register("files", found.stream(light, number=True))
-    known = [*light, FILE, *scores.tables.values()]
+    known = [*light, FILE, *added]
     if has_sessions(schema):
-        table = sessions_of(connection, scores.joined("files", schema), known, schema)
+        table = sessions_of(connection, scored, known, schema)
     else:
         table = connection.sql(_keys_query(schema, known)).to_arrow_table()
     left_out, good = _left_out(connection, table, found)
     sessions = None
     if has_sessions(schema):
         sessions = _without_faults(connection, table, good if left_out else None)
-    damaged = {**found.damaged, **scores.damaged}
-    left_out |= {path: [] for path in scores.damaged}
+    left_out |= {path: [] for path in damaged}
+    damaged = {**found.damaged, **damaged}
     connection.close()
     pa.default_memory_pool().release_unused()  # a tenth of a GB of file contents
     if not any(len(left_out.get(f.path, ())) < len(f.jobs) for f in found.files):
@@ -140,9 +140,8 @@ def rows_query(
 ) -> str:
     """Register the verified files and scores of a run; the query that gives its rows."""
     found = RowFiles.of(folder, "jobs", schema, left_out)
-    scores = _scores(connection, folder, schema, found.columns, left_out, prefix)
     connection.register(f"{prefix}files", found.dataset(found.columns))
-    return scores.joined(f"{prefix}files", schema)
+    return _with_scores(connection, folder, schema, found.columns, left_out, prefix)[0]
 
 
 def error_rows(folder: RunFolder) -> pa.Table:
@@ -159,10 +158,10 @@ def job_table(folder: RunFolder, job: str, schema: Schema) -> pa.Table | None:
     if table is None:
         return None
     connection = database()
-    scores = _scores(connection, folder, schema, found.columns, only=[job])
     connection.register("files", table)
+    scored, *_ = _with_scores(connection, folder, schema, found.columns, only=[job])
     key = ", ".join(map(quoted, schema.key))
-    query = f"select * from ({scores.joined('files', schema)}) order by {key}"
+    query = f"select * from ({scored}) order by {key}"
     return connection.sql(query).to_arrow_table()
 
 
@@ -363,22 +362,7 @@ def _is_light(name: str, type_: Any, schema: Schema) -> bool:
     return held or name in schema.key or name in _CHECKED
 
 
-@dataclass(frozen=True, slots=True)
-class _Scores:
-    """Measures that were added later: the tables to join, with the column that each adds."""
-
-    tables: dict[str, str]
-    damaged: dict[str, str]
-
-    def joined(self, files: str, schema: Schema) -> str:
-        """The query that gives the rows in `files` with their scores."""
-        key = ", ".join(map(quoted, schema.key))
-        added = "".join(f", {t}.value as {quoted(c)}" for t, c in self.tables.items())
-        joins = "".join(f" left join {table} using ({key})" for table in self.tables)
-        return f"select {files}.*{added} from {files}{joins}"
-
-
-def _scores(
+def _with_scores(
     connection: duckdb.DuckDBPyConnection,
     folder: RunFolder,
     schema: Schema,
@@ -388,29 +372,35 @@ def _scores(
     *,
     only: Collection[str] | None = None,
     stream: bool = False,
-) -> _Scores:
+) -> tuple[str, list[str], dict[str, str]]:
+    """The query that gives the rows in `files` (after `prefix`) with measures added later.
+
+    Also the columns that these add, and which of their files are damaged.
+    """
     kinds = {column.name: column for column in schema.columns}
     wanted = Schema(
         "scores", (*(kinds[name] for name in schema.key), Column("value", "number")), schema.key
     )
     types = {c.name: ARROW_TYPES[c.kind] for c in wanted.columns}
     key = ", ".join(map(quoted, schema.key))
-    made = _Scores({}, {})
-    taken = set(known)
+    values, joins = f"{prefix}files.*", f"{prefix}files"
+    columns: list[str] = []
+    damaged: dict[str, str] = {}
     for number, measure in enumerate(folder.measures()):
         column, table = measure_column(measure), f"{prefix}score_{number}"
         found = RowFiles.of(folder, f"scores/{measure}", wanted, left_out, only)
-        made.damaged.update(found.damaged)
-        if column in taken or not found.files:
+        damaged |= found.damaged
+        if column in (*known, *columns) or not found.files:
             continue
         rows = found.stream(types).read_all() if stream else found.dataset(types)
         connection.register(f"{table}_files", rows)
-        made.damaged.update(found.damaged)
+        damaged |= found.damaged
         # One value for a key, whatever a damaged file repeats.
         connection.execute(
             f"create temp view {table} as select {key}, max(value) as value from {table}_files "
             f"group by {key}"
         )
-        made.tables[table] = column
-        taken.add(column)
-    return made
+        values += f", {table}.value as {quoted(column)}"
+        joins += f" left join {table} using ({key})"
+        columns.append(column)
+    return f"select {values} from {joins}", columns, damaged
