@@ -520,14 +520,14 @@ def _dicom_of_a_patient() -> list[bytes]:
 def _write_dicom_segmentation(path: Path) -> None:
     from segmeter.datasets.volumes.cases import Case, FileVolume, Options
     from segmeter.datasets.volumes.dicom import walk_dicom
-    from segmeter.report.mask_files import write_case
+    from segmeter.report.mask_formats import FORMATS, ExportedMask
 
     for series in walk_dicom(sorted(path.parent.glob("*.dcm")))[0]:
         scene = FileVolume(Case("a", dicom=series), "fuzzed", Options())
         mask = Mask.box(scene.shape, (0, 0, 0), scene.shape)
         with tempfile.TemporaryDirectory() as out:
-            place, masks = Path(out) / "a.dcm", {"all": mask}
-            write_case(place, "dicom-seg", scene, scene.grid, masks, {"all": 1})
+            masks = [ExportedMask(mask, "model", "a", "all", "all", None, "")]
+            FORMATS["dicom-seg"].write(Path(out) / "a.dcm", masks, scene, {"all": 1})
 
 
 def _click_maps() -> list[bytes]:

@@ -10,7 +10,7 @@ import pytest
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.datasets.volumes.volume_folder import VolumeFolder
-from segmeter.report.mask_files import write_case
+from segmeter.report.mask_formats import FORMATS, ExportedMask
 
 from ..datasets.volumes.dicom_files import segmentation, series
 
@@ -30,6 +30,10 @@ MASKS = {
 }
 
 
+def exported(masks):
+    return [ExportedMask(m, "model", "a", name, name, None, "") for name, m in masks.items()]
+
+
 def test_a_label_map_holds_all_objects_of_a_case_and_the_smaller_where_they_overlap(tmp_path):
     image = nibabel.Nifti1Image(np.zeros((7, 6, 5), np.int16), np.diag([-1.0, 1, 2, 1]))
     nibabel.save(image, tmp_path / "a.nii.gz")
@@ -37,7 +41,7 @@ def test_a_label_map_holds_all_objects_of_a_case_and_the_smaller_where_they_over
                  tmp_path / "a_seg.nii.gz")  # fmt: skip
     scene = VolumeFolder(str(tmp_path)).load("a")
     path = tmp_path / "out" / "a.nii.gz"
-    write_case(path, "nifti-labels", scene, scene.grid, MASKS, {"liver": 1, "lesion": 2})
+    FORMATS["nifti-labels"].write(path, exported(MASKS), scene, {"liver": 1, "lesion": 2})
     written = nibabel.load(path)
     assert np.allclose(written.affine, image.affine)
     values = scene.grid.to_scene(np.asarray(written.dataobj))
@@ -46,7 +50,7 @@ def test_a_label_map_holds_all_objects_of_a_case_and_the_smaller_where_they_over
     told = json.loads((tmp_path / "out" / "labels.json").read_text())
     assert told == {"labels": {"background": 0, "liver": 1, "lesion": 2}}
     with pytest.raises(BadInput, match="not read from DICOM"):
-        write_case(path, "dicom-seg", scene, scene.grid, MASKS, {})
+        FORMATS["dicom-seg"].write(path, exported(MASKS), scene, {})
 
 
 def test_a_dicom_segmentation_is_read_back_as_it_was_written(tmp_path):
@@ -55,6 +59,6 @@ def test_a_dicom_segmentation_is_read_back_as_it_was_written(tmp_path):
     segmentation(tmp_path / "in" / "p1", np.ones(SHAPE, np.uint8))
     scene = VolumeFolder(str(tmp_path / "in")).load("p1")
     (tmp_path / "in" / "p1" / "seg.dcm").unlink()
-    write_case(tmp_path / "in" / "p1" / "ours.dcm", "dicom-seg", scene, scene.grid, MASKS, {})
+    FORMATS["dicom-seg"].write(tmp_path / "in" / "p1" / "ours.dcm", exported(MASKS), scene, {})
     again = VolumeFolder(str(tmp_path / "in")).load("p1")
     assert {t.id: t.mask for t in again.targets} == MASKS

@@ -422,7 +422,8 @@ class Run(StoredRun):
         list of MaskFile
             `path`, `scene`, `target`, `image` (the original file's name) and `voxels` of each mask.
         """
-        from segmeter.report.mask_files import FORMATS, export_masks, rounds_of
+        from segmeter.report.mask_files import export_masks, rounds_of
+        from segmeter.report.mask_formats import FORMATS
 
         if format is not None:
             check_choice("format", format, FORMATS)
@@ -431,9 +432,9 @@ class Run(StoredRun):
 
     def export_hint(self, format: str | None) -> str:
         """How to open the files of an export in the tool that they are for."""
-        from segmeter.report.mask_formats import LISTS
+        from segmeter.report.mask_formats import FORMATS
 
-        return LISTS[format].hint if format is not None and format in LISTS else ""
+        return FORMATS[format].hint if format is not None and format in FORMATS else ""
 
     def score(self, measure: str) -> int:
         """Add a measure, computed from the stored masks; returns how many jobs were scored."""

@@ -1,22 +1,33 @@
-"""Mask formats of other tools: COCO, CVAT, FiftyOne, Label Studio; of videos DAVIS, GIF, MP4."""
+"""Mask formats: a file for a mask, for all masks of a scene, or for those of a whole dataset."""
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
+import os
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol, runtime_checkable
 from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import BadInput
+from segmeter.core import rle
+from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
+from segmeter.core.scenes import Scene
 from segmeter.core.videos import Video, label_map
 from segmeter.datasets.coco_json import CocoRecords
+from segmeter.datasets.volumes.cases import FileVolume
+from segmeter.datasets.volumes.dicom import Series
+from segmeter.datasets.volumes.grids import Grid
+from segmeter.datasets.volumes.stored import write_nifti
 from segmeter.store.local import write_file
 
 _WORD = 8
@@ -24,39 +35,57 @@ _RUN_SIZES = (3, 4, 8, 16)  # bits that the length of a run may take
 
 
 @dataclass(frozen=True, slots=True)
-class ListedMask:
-    """A mask as a list holds it.
+class ExportedMask:
+    """A mask with the names that it has in its run.
 
     Attributes
     ----------
-    file
-        Name of the image's file in the list.
-    scene, target
-        Names in the run.
     image
-        Name of the file that the image was read from; empty if unknown.
+        Name of the file that the scene's image was read from; empty if unknown.
+    file
+        Name of the image's file in a list.
     records
         Records of the COCO file that the scene came from; None for other data.
     """
 
-    file: str
+    mask: Mask
+    model: str
     scene: str
-    image: str
     target: str
     label: str
-    mask: Mask
     score: float | None
+    image: str
+    file: str = ""
     records: CocoRecords | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class MaskList:
-    """How a tool's list is written, in which folder its images are, and how to open it."""
+class Format:
+    """How masks are written.
 
-    images: str
-    written: Callable[[str, Sequence[ListedMask]], Any]
-    hint: str
-    ending: str = ".json"
+    Attributes
+    ----------
+    scenes
+        The kind of scenes that have such masks.
+    holds
+        What a file holds: one mask, or the last masks of all objects of a scene or a dataset.
+    write
+        Writes a file: its path, its masks, and, unless it is a list, their scene and the values
+        that stand for the targets of its dataset.
+    ending
+        How names of files end; a folder has no ending.
+    images
+        The folder for the images of a list.
+    hint
+        How to open the files in the tool that they are for.
+    """
+
+    scenes: Literal["image", "volume", "video"]
+    holds: Literal["mask", "scene", "dataset"]
+    write: Callable[..., None]
+    ending: str
+    images: str = ""
+    hint: str = ""
 
 
 def png_bytes(values: npt.NDArray[np.uint8]) -> bytes:
@@ -68,13 +97,11 @@ def png_bytes(values: npt.NDArray[np.uint8]) -> bytes:
     return held.getvalue()
 
 
-def write_list(path: Path, kind: str, model: str, masks: Sequence[ListedMask]) -> None:
-    """One list, complete or not at all."""
-    made = LISTS[kind].written(model, masks)
-    write_file(path, (made if isinstance(made, str) else json.dumps(made)).encode())
+def _png(path: Path, masks: Sequence[ExportedMask], *_: object) -> None:
+    write_file(path, png_bytes(masks[0].mask.dense().astype(np.uint8) * 255))
 
 
-def _coco(model: str, masks: Sequence[ListedMask]) -> dict[str, Any]:
+def _coco(path: Path, masks: Sequence[ExportedMask], *_: object) -> None:
     """COCO's instances: compressed run lengths; an empty mask is kept with a box of no size.
 
     Data that came from a COCO file keeps its ids, categories and image records.
@@ -104,12 +131,13 @@ def _coco(model: str, masks: Sequence[ListedMask]) -> dict[str, Any]:
                 **({} if m.score is None else {"score": m.score}),
             }
         )
-    return {
-        "info": {"description": f"masks of {model}, written by segmeter"},
+    made = {
+        "info": {"description": f"masks of {masks[0].model}, written by segmeter"},
         "images": list(images.values()),
         "annotations": annotations,
         "categories": list(categories),
     }
+    write_file(path, json.dumps(made).encode())
 
 
 def _numbered(names: Iterable[str]) -> dict[str, int]:
@@ -125,29 +153,23 @@ def _bbox(mask: Mask) -> list[float]:
     return [float(left), float(top), float(right - left), float(bottom - top)]
 
 
-def _label_studio(model: str, masks: Sequence[ListedMask]) -> list[dict[str, Any]]:
+def _label_studio(path: Path, masks: Sequence[ExportedMask], *_: object) -> None:
     """One task per image with one prediction, its masks as brush strokes."""
-    by_scene: dict[str, list[ListedMask]] = {}
-    for mask in masks:
-        by_scene.setdefault(mask.scene, []).append(mask)
-    return [
-        {
-            "data": {
-                "image": f"/data/local-files/?d={quote(f'images/{held[0].file}')}",
-                "original_file_name": held[0].image,
-            },
-            "predictions": [
-                {
-                    "model_version": model,
-                    "result": [_brush(m, f"{k}-{i}") for i, m in enumerate(held)],
-                }
-            ],
-        }
-        for k, held in enumerate(by_scene.values())
-    ]
+    tasks = []
+    for k, (_, own) in enumerate(groupby(masks, attrgetter("scene"))):
+        held = list(own)
+        image = f"/data/local-files/?d={quote(f'images/{held[0].file}')}"
+        strokes = [_brush(m, f"{k}-{i}") for i, m in enumerate(held)]
+        tasks.append(
+            {
+                "data": {"image": image, "original_file_name": held[0].image},
+                "predictions": [{"model_version": held[0].model, "result": strokes}],
+            }
+        )
+    write_file(path, json.dumps(tasks).encode())
 
 
-def _brush(mask: ListedMask, name: str) -> dict[str, Any]:
+def _brush(mask: ExportedMask, name: str) -> dict[str, Any]:
     height, width = mask.mask.shape
     return {
         "id": name,
@@ -166,32 +188,28 @@ def _brush(mask: ListedMask, name: str) -> dict[str, Any]:
     }
 
 
-def _cvat(model: str, masks: Sequence[ListedMask]) -> str:
+def _cvat(path: Path, masks: Sequence[ExportedMask], *_: object) -> None:
     """CVAT's XML for images (version 1.1): a mask each, images by the names of their own files."""
     from xml.etree import ElementTree
 
     root = ElementTree.Element("annotations")
     ElementTree.SubElement(root, "version").text = "1.1"
-    by_scene: dict[str, list[ListedMask]] = {}
-    for mask in masks:
-        by_scene.setdefault(mask.scene, []).append(mask)
-    for number, held in enumerate(by_scene.values()):
+    for number, (_, own) in enumerate(groupby(masks, attrgetter("scene"))):
+        held = list(own)
         height, width = held[0].mask.shape
         image = ElementTree.SubElement(
             root, "image", id=str(number), name=held[0].image or held[0].file,
             width=str(width), height=str(height),
         )  # fmt: skip
         for m in filter(lambda m: m.mask.area, held):
-            bits = m.mask.bits.ravel()
-            ends = np.flatnonzero(np.diff(bits, prepend=False))
-            counts = np.diff(ends, prepend=0, append=len(bits))
+            counts = rle.of_bits(m.mask.bits).tolist()
             (top, left), (bottom, right) = m.mask.low, m.mask.high
             ElementTree.SubElement(
                 image, "mask", label=m.label, source="semi-auto", occluded="0", z_order="0",
-                rle=", ".join(map(str, counts.tolist())), left=str(left), top=str(top),
+                rle=", ".join(map(str, counts)), left=str(left), top=str(top),
                 width=str(right - left), height=str(bottom - top),
             )  # fmt: skip
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
+    write_file(path, ElementTree.tostring(root, encoding="unicode", xml_declaration=True).encode())
 
 
 def brush_rle(bits: npt.NDArray[np.bool_]) -> list[int]:
@@ -221,56 +239,14 @@ def _runs(words: npt.NDArray[np.uint8]) -> Iterator[str]:
             yield f"1{which:02b}{length - 1:0{_RUN_SIZES[which]}b}{word:0{_WORD}b}"
 
 
-LISTS: Mapping[str, MaskList] = {
-    "coco": MaskList(
-        "images",
-        _coco,
-        "pycocotools.coco.COCO(FILE) reads it; CVAT: Actions, Upload annotations, COCO 1.0; "
-        "'segmeter score FILE GROUND_TRUTH' scores it",
-    ),
-    "cvat": MaskList(
-        "images",
-        _cvat,
-        "CVAT: open the task with these images, Actions, Upload annotations, CVAT 1.1; images are "
-        "matched by the names of their files",
-        ".xml",
-    ),
-    "fiftyone": MaskList(
-        "data",
-        _coco,
-        "fiftyone.Dataset.from_dir(dataset_type=fiftyone.types.COCODetectionDataset, "
-        "data_path='FOLDER', labels_path='FILE', label_types='segmentations') reads it; "
-        "that needs the package fiftyone",
-    ),
-    "labelstudio": MaskList(
-        "images",
-        _label_studio,
-        "Label Studio imports it as tasks with predictions, in a project whose labels are "
-        '<BrushLabels name="tag" toName="image"> and whose local files are above images/',
-    ),
-}
-
-
-VIDEO_FORMATS = {"davis": "", "coco-vid": ".json", "gif": ".gif", "mp4": ".mp4"}
-"""Formats of videos, and how their files end; `davis` writes a folder of PNG label maps."""
 _COLOURS = ((230, 25, 75), (60, 180, 75), (0, 130, 200), (245, 130, 48), (145, 30, 180))
 _WIDEST = 480
-Labels = npt.NDArray[np.int_]
 
 
-def write_video(path: Path, kind: str, scene: Video, masks: Mapping[str, Mask]) -> None:
-    """The masks of all objects of a video, as one of the formats."""
-    if kind == "coco-vid":
-        write_file(path, json.dumps(_listed(scene, masks)).encode())
-        return
-    write = {"davis": _davis, "gif": _gif, "mp4": _mp4}[kind]
-    write(path, scene, (label_map(list(masks.values()), t) for t in range(len(scene))))
-
-
-def _davis(folder: Path, scene: Video, maps: Iterable[Labels]) -> None:
+def _davis(folder: Path, masks: Sequence[ExportedMask], scene: Video, *_: object) -> None:
     from PIL import Image
 
-    for t, labels in enumerate(maps):
+    for t, labels in enumerate(_label_maps(scene, masks)):
         image = Image.fromarray(labels.astype(np.uint8))
         image.putpalette([0, 0, 0, *np.ravel(_COLOURS).tolist()])
         file = io.BytesIO()
@@ -278,11 +254,15 @@ def _davis(folder: Path, scene: Video, maps: Iterable[Labels]) -> None:
         write_file(folder / f"{t:05d}.png", file.getvalue())
 
 
-def _overlays(scene: Video, maps: Iterable[Labels]) -> Iterator[npt.NDArray[np.uint8]]:
+def _label_maps(scene: Video, masks: Sequence[ExportedMask]) -> Iterator[npt.NDArray[np.int_]]:
+    return (label_map([m.mask for m in masks], t) for t in range(len(scene)))
+
+
+def _overlays(scene: Video, masks: Sequence[ExportedMask]) -> Iterator[npt.NDArray[np.uint8]]:
     """Frames with the objects tinted, at most 480 pixels wide."""
     import cv2
 
-    for t, labels in enumerate(maps):
+    for t, labels in enumerate(_label_maps(scene, masks)):
         pixels, inside = scene.frame(t).copy(), labels > 0
         colours = np.array(_COLOURS)[(labels[inside] - 1) % len(_COLOURS)]
         pixels[inside] = (pixels[inside] + colours) // 2
@@ -290,22 +270,22 @@ def _overlays(scene: Video, maps: Iterable[Labels]) -> Iterator[npt.NDArray[np.u
         yield np.asarray(cv2.resize(pixels, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA))
 
 
-def _gif(path: Path, scene: Video, maps: Iterable[Labels]) -> None:
+def _gif(path: Path, masks: Sequence[ExportedMask], scene: Video, *_: object) -> None:
     from PIL import Image
 
-    frames = (Image.fromarray(one).quantize(64) for one in _overlays(scene, maps))
+    frames = (Image.fromarray(one).quantize(64) for one in _overlays(scene, masks))
     first, file = next(frames), io.BytesIO()
     each = round(1000 / (scene.header.frame_rate or 24.0))
     first.save(file, "GIF", save_all=True, append_images=frames, duration=each, loop=0)
     write_file(path, file.getvalue())
 
 
-def _mp4(path: Path, scene: Video, maps: Iterable[Labels]) -> None:
+def _mp4(path: Path, masks: Sequence[ExportedMask], scene: Video, *_: object) -> None:
     import cv2
 
     path.parent.mkdir(parents=True, exist_ok=True)
     writer = cv2.VideoWriter()
-    for one in _overlays(scene, maps):
+    for one in _overlays(scene, masks):
         code, rate = cv2.VideoWriter.fourcc(*"mp4v"), scene.header.frame_rate or 24.0
         if not writer.isOpened() and not writer.open(str(path), code, rate, one.shape[1::-1]):
             raise BadInput("this OpenCV cannot write MP4; use --format gif")
@@ -313,19 +293,165 @@ def _mp4(path: Path, scene: Video, maps: Iterable[Labels]) -> None:
     writer.release()
 
 
-def _listed(scene: Video, masks: Mapping[str, Mask]) -> dict[str, Any]:
+def _coco_vid(path: Path, masks: Sequence[ExportedMask], scene: Video, *_: object) -> None:
     """A video and its objects as COCO-VID lists them; frames without the object are null."""
     length, height, width = scene.shape
     size = {"width": width, "height": height, "length": length}
     listed = []
-    for k, (target, mask) in enumerate(masks.items(), 1):
-        slices = [mask.slice(t) for t in range(length)]
+    for k, m in enumerate(masks, 1):
+        slices = [m.mask.slice(t) for t in range(length)]
         listed.append({
-            "id": k, "video_id": 1, "category_id": 1, "object": target, "iscrowd": 0,
+            "id": k, "video_id": 1, "category_id": 1, "object": m.target, "iscrowd": 0,
             "segmentations": [one.to_coco() if one else None for one in slices],
             "bboxes": [_bbox(one) if one else None for one in slices],
             "areas": [one.area if one else None for one in slices],
         })  # fmt: skip
     categories = [{"id": 1, "name": "object"}]
     videos = [{"id": 1, "name": scene.id, **size}]
-    return {"videos": videos, "annotations": listed, "categories": categories}
+    made = {"videos": videos, "annotations": listed, "categories": categories}
+    write_file(path, json.dumps(made).encode())
+
+
+@runtime_checkable
+class _OnAFile(Protocol):
+    """A volume that has the grid of the file it came from."""
+
+    @property
+    def grid(self) -> Grid: ...
+
+
+def _grid(scene: Scene) -> Grid:
+    """The file's own grid, or the scene's axes for volumes that came from no file."""
+    if isinstance(scene, _OnAFile):
+        return scene.grid
+    header = scene.header
+    if header.affine is None:
+        raise BadInput(f"{scene.name} has no position in space; give its header an affine")
+    turned = np.asarray(header.affine)[:, [2, 1, 0, 3]]  # from (x, y, z) instead of (z, y, x)
+    return Grid(header.shape[::-1], turned)
+
+
+def _nifti(path: Path, masks: Sequence[ExportedMask], scene: Scene, *_: object) -> None:
+    _write_volume(path, masks[0].mask.dense().astype(np.uint8), _grid(scene))
+
+
+def _write_volume(path: Path, values: npt.NDArray[Any], grid: Grid) -> None:
+    """A file on the grid of a volume's own file, complete or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.parent / f".open-{secrets.token_hex(8)}.nii.gz"
+    try:
+        write_nifti(partial, grid.to_file(values), grid)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _nifti_labels(
+    path: Path, masks: Sequence[ExportedMask], scene: Scene, numbers: Mapping[str, int]
+) -> None:
+    """A label map with the values of `numbers`; where masks overlap, the smaller object is kept.
+
+    `labels.json` next to it names all values, as nnU-Net's `dataset.json` does.
+    """
+    values: npt.NDArray[np.uint16] = np.zeros(scene.shape, np.uint16)
+    for m in sorted(masks, key=lambda m: -m.mask.area):
+        values[m.mask.window][m.mask.bits] = numbers[m.target]
+    small = values.astype(np.uint8) if max(numbers.values()) < 256 else values
+    _write_volume(path, small, _grid(scene))
+    names = json.dumps({"labels": {"background": 0, **numbers}}, indent=1)
+    write_file(path.parent / "labels.json", names.encode())
+
+
+def _dicom_seg(path: Path, masks: Sequence[ExportedMask], scene: Scene, *_: object) -> None:
+    if importlib.util.find_spec("highdicom") is None:
+        raise NotFound(
+            "DICOM-SEG needs the package 'highdicom';"
+            " install the extra: pip install 'segmeter[volumes]'"
+        )
+    image = scene.case.image if isinstance(scene, FileVolume) else None
+    if not isinstance(image, Series):
+        raise BadInput(
+            f"{scene.name} was not read from DICOM, and a DICOM segmentation refers to its series;"
+            " use --format nifti or nifti-labels"
+        )
+    from highdicom import AlgorithmIdentificationSequence
+    from highdicom.seg import SegmentAlgorithmTypeValues, Segmentation, SegmentationTypeValues
+    from highdicom.seg import SegmentDescription as Description
+    from highdicom.uid import UID
+    from pydicom.sr.codedict import codes
+
+    source = image.headers()
+    # (slices, rows, columns, segments), in the order of the series
+    planes = [image.grid.to_file(m.mask.dense()).T for m in masks]
+    tool: Any = AlgorithmIdentificationSequence(
+        name="segmeter", family=codes.DCM.ArtificialIntelligence, version="1"
+    )
+    described = [
+        Description(
+            segment_number=number,
+            segment_label=m.target[:64],
+            segmented_property_category=codes.SCT.Organ,
+            segmented_property_type=codes.SCT.Organ,
+            algorithm_type=SegmentAlgorithmTypeValues.SEMIAUTOMATIC,
+            algorithm_identification=tool,
+        )
+        for number, m in enumerate(masks, 1)
+    ]
+    try:
+        made = Segmentation(
+            source_images=source,
+            pixel_array=np.stack(planes, axis=-1).astype(np.uint8),
+            segmentation_type=SegmentationTypeValues.BINARY,
+            segment_descriptions=described,
+            series_instance_uid=UID(),
+            series_number=900,
+            sop_instance_uid=UID(),
+            instance_number=1,
+            manufacturer="segmeter",
+            manufacturer_model_name="segmeter",
+            software_versions="1",
+            device_serial_number="1",
+            omit_empty_frames=True,
+        )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made.save_as(path)
+    except (ValueError, TypeError, AttributeError, LookupError, NotImplementedError) as error:
+        reason = str(error).split("\n")[0][:120]
+        raise BadInput(
+            f"{scene.name}: its series lacks what a DICOM segmentation refers to ({reason}); "
+            "use --format nifti-labels"
+        ) from error
+
+
+FORMATS: Mapping[str, Format] = {
+    "png": Format("image", "mask", _png, ".png"),
+    "nifti": Format("volume", "mask", _nifti, ".nii.gz"),
+    "nifti-labels": Format("volume", "scene", _nifti_labels, ".nii.gz"),
+    "dicom-seg": Format("volume", "scene", _dicom_seg, ".dcm"),
+    "coco": Format(
+        "image", "dataset", _coco, ".json", "images",
+        "pycocotools.coco.COCO(FILE) reads it; CVAT: Actions, Upload annotations, COCO 1.0; "
+        "'segmeter score FILE GROUND_TRUTH' scores it",
+    ),
+    "cvat": Format(
+        "image", "dataset", _cvat, ".xml", "images",
+        "CVAT: open the task with these images, Actions, Upload annotations, CVAT 1.1; images are "
+        "matched by the names of their files",
+    ),
+    "fiftyone": Format(
+        "image", "dataset", _coco, ".json", "data",
+        "fiftyone.Dataset.from_dir(dataset_type=fiftyone.types.COCODetectionDataset, "
+        "data_path='FOLDER', labels_path='FILE', label_types='segmentations') reads it; "
+        "that needs the package fiftyone",
+    ),
+    "labelstudio": Format(
+        "image", "dataset", _label_studio, ".json", "images",
+        "Label Studio imports it as tasks with predictions, in a project whose labels are "
+        '<BrushLabels name="tag" toName="image"> and whose local files are above images/',
+    ),
+    "davis": Format("video", "scene", _davis, ""),
+    "coco-vid": Format("video", "scene", _coco_vid, ".json"),
+    "gif": Format("video", "scene", _gif, ".gif"),
+    "mp4": Format("video", "scene", _mp4, ".mp4"),
+}  # fmt: skip
+"""By name; the first of a kind of scenes is its default."""
