@@ -17,39 +17,6 @@ from segmeter.core.errors import BadInput
 from segmeter.core.sections import Cell, Column, Label, Phrase, Quantity, Value
 
 
-def element(name: str, *children: object, **attributes: object) -> Markup:
-    """One element; `class_` is `class`, `font_size` is `font-size`, None is left out.
-
-    >>> element("text", "a < b", x=1.50, class_="label")
-    Markup('<text x="1.5" class="label">a &lt; b</text>')
-    """
-    pairs = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(_plain(value))}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
-    # Names of elements and attributes come from our own code, never from data.
-    return Markup(f"<{name}{pairs}>{joined(children)}</{name}>")
-
-
-def drawing(
-    width: float, height: float, *children: object, alt: str = "", **attributes: object
-) -> Markup:
-    """An SVG; `alt` is its text for screen readers, which pass over one without."""
-    if alt:
-        children, attributes = (element("title", alt), *children), {"role": "img"} | attributes
-    else:
-        attributes = {"width": width, "height": height, "aria_hidden": "true"} | attributes
-    return element("svg", *children, viewBox=f"0 0 {width:g} {height:g}", **attributes)
-
-
-def joined(children: object) -> Markup:
-    """Children one after the other; text is escaped."""
-    if isinstance(children, list | tuple):
-        return Markup("").join(joined(child) for child in children)
-    return escape("" if children is None else _plain(children))
-
-
 def number(value: float) -> str:
     """A coordinate in as few characters as a tenth of a pixel needs.
 
@@ -60,28 +27,13 @@ def number(value: float) -> str:
     return text.removesuffix(".0")
 
 
-def path(points: Iterable[tuple[float, float]], *, closed: bool = False) -> str:
+def path(points: Iterable[tuple[float, float]]) -> str:
     """A route through places as SVG writes it.
 
-    >>> path([(0, 0), (2.5, 1)]), path([(0, 0), (2, 1), (0, 1)], closed=True)
-    ('M0 0L2.5 1', 'M0 0L2 1L0 1Z')
+    >>> path([(0, 0), (2.5, 1)])
+    'M0 0L2.5 1'
     """
-    route = "L".join(f"{number(x)} {number(y)}" for x, y in points)
-    return f"M{route}Z" if closed else f"M{route}"
-
-
-def words(content: object, x: float, y: float, class_: str) -> Markup:
-    """A text at a place of a drawing."""
-    return element("text", content, x=x, y=y, class_=class_)
-
-
-def route(points: Iterable[tuple[float, float]], class_: str, **attributes: object) -> Markup:
-    """A line through places of a drawing."""
-    return element("path", d=path(points), class_=class_, **attributes)
-
-
-def _plain(value: object) -> object:
-    return number(value) if isinstance(value, float) else value
+    return "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)
 
 
 _KINDS = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"RIFF": "webp"}
@@ -91,6 +43,12 @@ def filled(template: str, **values: Any) -> str:
     """A template of the package with its values; text is escaped unless it is `Markup`."""
     page: str = _environment().get_template(template).render(**values)
     return page.lstrip()
+
+
+def drawn(macro: str, *values: object) -> Markup:
+    """A drawing by one of the macros of `drawings.html`."""
+    draw = getattr(_environment().get_template("drawings.html").module, macro)
+    return Markup(str(draw(*values)).strip())
 
 
 def as_script(value: object) -> Markup:
@@ -126,6 +84,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    made.filters |= {"path": path, "px": number}
     made.globals |= {
         "asset": _asset,
         "marked": marked,

@@ -16,7 +16,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 from segmeter.core.sections import Illustration, Outline
 from segmeter.core.seeds import fingerprint
-from segmeter.report.elements import data_address, element, number, path
+from segmeter.report.elements import data_address, drawn, number
 
 _LONGEST = 640
 _QUALITY = 72
@@ -50,7 +50,7 @@ class Album:
     """All images and outlines of a page; each is stored once, however often it is shown."""
 
     def __init__(self) -> None:
-        self._images: dict[str, Markup] = {}
+        self._images: dict[str, tuple[Window, str]] = {}
         self._outlines: dict[str, str] = {}
 
     def add(self, image: Illustration, window: Window) -> str:
@@ -58,7 +58,7 @@ class Album:
         raw = image.pixels if isinstance(image.pixels, bytes) else image.pixels.tobytes()
         key = "p" + fingerprint(raw, window, size=6)
         if key not in self._images:
-            self._images[key] = _image(image, window, key)
+            self._images[key] = _image(image, window)
         return key
 
     def outline(self, route: str) -> str:
@@ -67,15 +67,7 @@ class Album:
 
     def defs(self) -> Markup:
         """The hidden drawing that holds them."""
-        outlines = [element("path", id=key, class_="o", d=d) for d, key in self._outlines.items()]
-        return element(
-            "svg",
-            element("defs", list(self._images.values()), outlines),
-            class_="album",
-            width=0,
-            height=0,
-            aria_hidden="true",
-        )
+        return drawn("album", self._images, self._outlines)
 
 
 def window_of(image: Illustration, masks: Sequence[Mask], prompts: Sequence[Prompt]) -> Window:
@@ -98,81 +90,35 @@ def window_of(image: Illustration, masks: Sequence[Mask], prompts: Sequence[Prom
 def image_svg(image: Illustration, album: Album) -> Markup:
     """An image with its outlines and prompts."""
     window = window_of(image, [o.mask for o in image.outlines], image.prompts)
-    key = album.add(image, window)
-    drawn = [
-        [outline_svg(outline, window, album) for outline in image.outlines],
-        [prompt_svg(prompt, k + 1, window) for k, prompt in enumerate(image.prompts)],
-    ]
-    return scene_svg(key, window, drawn, image.alt or image.caption.replace("**", ""))
-
-
-def scene_svg(key: str, window: Window, drawn: object, alt: str) -> Markup:
-    return element(
-        "svg",
-        element("title", alt),
-        element("use", href=f"#{key}"),
-        drawn,
-        viewBox=window.view_box,
-        class_="scene",
-        role="img",
-    )
+    parts = [outline_svg(outline, window, album) for outline in image.outlines]
+    parts += [prompt_svg(prompt, k + 1, window) for k, prompt in enumerate(image.prompts)]
+    alt = image.alt or image.caption.replace("**", "")
+    return drawn("scene", album.add(image, window), window, alt, Markup("").join(parts))
 
 
 def outline_svg(outline: Outline, window: Window, album: Album) -> Markup:
-    """A mask's border, twice: a light one below keeps the line visible on any image."""
+    """A mask's border; nothing of an empty mask."""
     border = outline_path(outline.mask, window.scale)
     if not border:
         return Markup("")
-    href = f"#{album.outline(border)}"
-    below = element("use", href=href, class_=f"under {outline.role}")
-    name = element("title", outline.name) if outline.name else None
-    style = None if outline.colour is None else f"stroke:{css_colour(outline.colour)}"
-    drawn = element("use", name, href=href, class_=f"mask {outline.role}", style=style)
-    return Markup("") + below + drawn
+    colour = None if outline.colour is None else css_colour(outline.colour)
+    return drawn("outline", album.outline(border), outline, colour)
 
 
 def prompt_svg(prompt: Prompt, round_: int, window: Window) -> Markup:
     """A prompt: plus or minus in a disc or square, a box, a stroke."""
-    unit = window.unit
     match prompt:
         case Click(point, positive):
-            return _click_svg(point[-2] + 0.5, point[-1] + 0.5, positive, round_, unit)
+            x, y = point[-1] + 0.5, point[-2] + 0.5
+            return drawn("click", x, y, positive, round_, window.unit)
         case Box(low, high):
-            place = {
-                "x": float(low[-1]),
-                "y": float(low[-2]),
-                "width": float(high[-1] - low[-1] + 1),
-                "height": float(high[-2] - low[-2] + 1),
-            }
-            shapes = [element("rect", **place, class_=c) for c in ("under box", "box")]
-            return element("g", shapes, class_="prompt", data_round=round_)
+            width, height = high[-1] - low[-1] + 1, high[-2] - low[-2] + 1
+            return drawn("prompt_box", low[-1], low[-2], width, height, round_)
         case Scribble(points, positive):
-            route = path((p[-1] + 0.5, p[-2] + 0.5) for p in points)
-            kind = "positive" if positive else "negative"
-            strokes = [element("path", d=route, class_=c) for c in ("under", f"s {kind}")]
-            return element("g", strokes, class_="prompt", data_round=round_)
+            places = [(p[-1] + 0.5, p[-2] + 0.5) for p in points]
+            return drawn("stroke", places, positive, round_)
         case _:
             return Markup("")
-
-
-def _click_svg(y: float, x: float, positive: bool, round_: int, unit: float) -> Markup:
-    r = 7.5 * unit
-    if positive:
-        body = element("circle", cx=x, cy=y, r=r)
-        sign = f"M{x - r * 0.55:.2f} {y:.2f}h{r * 1.1:.2f}M{x:.2f} {y - r * 0.55:.2f}v{r * 1.1:.2f}"
-    else:
-        side = r * 1.8
-        body = element("rect", x=x - side / 2, y=y - side / 2, width=side, height=side)
-        sign = f"M{x - r * 0.55:.2f} {y:.2f}h{r * 1.1:.2f}"
-    word = "on the object" if positive else "off the object"
-    return element(
-        "g",
-        element("title", f"click {round_}, {word}"),
-        body,
-        element("path", d=sign, class_="sign"),
-        class_=f"prompt click {'positive' if positive else 'negative'}",
-        data_round=round_,
-    )
 
 
 def _size(image: Illustration) -> tuple[int, int]:
@@ -198,23 +144,11 @@ def _places(prompt: Prompt) -> list[tuple[float, ...]]:
             return []
 
 
-def _image(image: Illustration, window: Window, key: str) -> Markup:
+def _image(image: Illustration, window: Window) -> tuple[Window, str]:
+    """Where an image lies in its scene, and its address."""
     if isinstance(image.pixels, bytes):
-        height, width = _size(image)
-        place = Window(0, 0, height, width)
-        source = data_address(image.pixels)
-    else:
-        place, source = window, data_address(_compressed(image.pixels, window))
-    return element(
-        "image",
-        id=key,
-        x=place.left,
-        y=place.top,
-        width=place.width,
-        height=place.height,
-        preserveAspectRatio="none",
-        href=source,
-    )
+        return Window(0, 0, *_size(image)), data_address(image.pixels)
+    return window, data_address(_compressed(image.pixels, window))
 
 
 def _compressed(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], window: Window) -> bytes:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from markupsafe import Markup
+from itertools import pairwise
 
 from segmeter.core.sections import Axis
-from segmeter.report.elements import amount, drawing, element, path
+from segmeter.report.elements import amount, path
 
 _LETTER = 6.3  # mean width of a letter of 12 px system type
 BOLD = 1.12  # how much wider a bold one is
@@ -57,6 +56,15 @@ class Scale:
     def label(self, tick: float) -> str:
         """A tick's text, with as many decimals as the ticks need."""
         return amount(tick, _needed(self.ticks, self.axis.percent), self.axis.percent)
+
+    def legible(self) -> Sequence[float]:
+        """The ticks whose labels do not touch: all of them, or every second, or every fourth..."""
+        widest = max((text_width(self.label(t)) for t in self.ticks), default=0.0)
+        gaps = [abs(self(b) - self(a)) for a, b in pairwise(self.ticks)]
+        step = 1
+        while gaps and step < len(self.ticks) and step * min(gaps) < widest + 4:
+            step *= 2
+        return self.ticks[::step]
 
     def written(self, value: float) -> str:
         """A value as a read-out shows it."""
@@ -144,23 +152,26 @@ class Style:
     def dash(self) -> str | None:
         return _DASHES[self.place % len(_DASHES)] or None
 
-    def dot(self, x: float, y: float, size: float = 4.0) -> Markup:
-        """The name's own shape at a place."""
-        shape = _SHAPES[self.place % len(_SHAPES)]
-        classes = f"dot {self.colour} {'hollow' if shape in ('ring', 'cross') else 'full'}"
-        if shape in ("disc", "ring"):
-            return element("circle", cx=x, cy=y, r=size, class_=classes)
-        corners = [(x + size * a, y + size * b) for a, b in _CORNERS[shape]]
-        if shape == "cross":
-            d = path(corners[:2]) + path(corners[2:])
-        else:
-            d = path(corners, closed=True)
-        return element("path", d=d, class_=classes)
+    @property
+    def shape(self) -> str:
+        return _SHAPES[self.place % len(_SHAPES)]
 
-    def key(self) -> Markup:
-        """A piece of the curve's line with its marker, shown next to its name in a table."""
-        line = element("path", d="M1 6H21", class_=f"curve {self.colour}")
-        return drawing(22, 12, line, self.dot(11, 6), class_="mark-key")
+    @property
+    def dot(self) -> str:
+        """CSS classes of the name's marker."""
+        return f"dot {self.colour} {'hollow' if self.shape in ('ring', 'cross') else 'full'}"
+
+    @property
+    def corners(self) -> Sequence[Place]:
+        """Corners of the marker; none of a disc or ring."""
+        return _CORNERS.get(self.shape, ())
+
+    def outline(self, x: float, y: float, size: float) -> str:
+        """The route around a marker with corners, as SVG writes it."""
+        corners = [(x + size * a, y + size * b) for a, b in self.corners]
+        if self.shape == "cross":
+            return path(corners[:2]) + path(corners[2:])
+        return path(corners) + "Z"
 
 
 class Palette:

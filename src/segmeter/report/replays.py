@@ -22,13 +22,14 @@ from markupsafe import Markup
 
 from segmeter.core.masks import Mask, joint_box
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, Text
+from segmeter.core.rle import of_bits
 from segmeter.core.sections import Frame, Greys, Illustration, Outline, Replay, Slices
 from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
-from segmeter.report.elements import amount, data_address, drawing, element, number, route, words
-from segmeter.report.images import Album, image_svg, outline_svg, prompt_svg, scene_svg, window_of
+from segmeter.report.elements import amount, data_address, drawn
+from segmeter.report.images import Album, image_svg, outline_svg, prompt_svg, window_of
 
-_WIDTH, _HEIGHT, _PAD = 420.0, 100.0, 10.0
+_WIDTH, _HEIGHT, _PAD = 420, 100, 10
 
 
 def replay_view(replay: Replay, album: Album) -> dict[str, Any]:
@@ -36,21 +37,20 @@ def replay_view(replay: Replay, album: Album) -> dict[str, Any]:
     prompts = [(k, prompt) for k, f in enumerate(replay.frames, 1) for prompt in f.prompts]
     around = [m for m in (replay.ground_truth, *(f.mask for f in replay.frames[-3:])) if m]
     window = window_of(replay.image, around, [prompt for _, prompt in prompts])
-    key = album.add(replay.image, window)
-    truth = replay.ground_truth
-    inside = [
-        [
-            element("g", outline_svg(Outline(f.mask), window, album), class_="frame", data_round=k)
-            for k, f in enumerate(replay.frames, 1)
-        ],
-        outline_svg(Outline(truth, "ground_truth", "the ground truth"), window, album)
-        if truth
-        else None,
-        [prompt_svg(prompt, k, window) for k, prompt in prompts],
+    outlines = [outline_svg(Outline(f.mask), window, album) for f in replay.frames]
+    truth = replay.ground_truth and Outline(replay.ground_truth, "ground_truth", "the ground truth")
+    parts = [
+        *(
+            Markup('<g class="frame" data-round="{}">{}</g>').format(k, outline)
+            for k, outline in enumerate(outlines, 1)
+        ),
+        outline_svg(truth, window, album) if truth else "",
+        *(prompt_svg(prompt, k, window) for k, prompt in prompts),
     ]
+    alt, key = f"{replay.title}: image with masks and clicks", album.add(replay.image, window)
     return {
         "of": replay,
-        "scene": scene_svg(key, window, inside, f"{replay.title}: image with masks and clicks"),
+        "scene": drawn("scene", key, window, alt, Markup("").join(parts)),
         "curve": _curve(replay),
         "steps": [_step(frame) for frame in replay.frames],
         "open_at": _open_at(replay),
@@ -96,30 +96,25 @@ def _curve(replay: Replay) -> Markup:
     scores = [next(iter(f.scores.values()), float("nan")) for f in replay.frames]
     many = max(len(scores) - 1, 1)
     spot = [(_PAD + (_WIDTH - 2 * _PAD) * k / many, _level(s)) for k, s in enumerate(scores)]
-    parts = [element("path", d=f"M{_PAD} {_level(0.0)}H{_WIDTH - _PAD}", class_="base")]
+    goal = None
     if replay.goal is not None:
         level = _level(replay.goal)
-        parts.append(element("path", d=f"M{_PAD} {number(level)}H{_WIDTH - _PAD}", class_="goal"))
-        parts.append(_goal_name(replay.goal, level, spot))
-    parts.append(route(spot, "curve ink"))
-    parts += [
-        element("circle", cx=x, cy=y, r=3.0, class_="beat", data_round=k + 1)
-        for k, (x, y) in enumerate(spot)
-    ]
+        goal = {"level": level, "name": _goal_name(replay.goal, level, spot)}
     name = next(iter(replay.frames[0].scores), "score") if replay.frames else "score"
     alt = f"{name} over the rounds"
-    return drawing(_WIDTH, _HEIGHT, parts, alt=alt, class_="chart beats")
+    return drawn("beats", _WIDTH, _HEIGHT, _PAD, _level(0.0), spot, goal, alt)
 
 
-def _goal_name(goal: float, level: float, spot: Sequence[tuple[float, float]]) -> Markup:
+def _goal_name(
+    goal: float, level: float, spot: Sequence[tuple[float, float]]
+) -> tuple[str, float, float, str]:
     """The goal in words, at the end and on the side of its rule that the curve leaves free."""
     first, last = spot[0][1], spot[-1][1]
     left = abs(first - level) >= abs(last - level)
     near = first if left else last
     below = abs(near - level) < 14 and near <= level  # a curve above: stand below the rule
     x, side = (_PAD, "tick") if left else (_WIDTH - _PAD, "tick end")
-    label = f"goal {amount(goal, 0, percent=True)}"
-    return words(label, x, level + (11 if below else -3), side)
+    return f"goal {amount(goal, 0, percent=True)}", x, level + (11 if below else -3), side
 
 
 def _level(score: float) -> float:
@@ -232,10 +227,10 @@ class _Window:
             slice(a, b, s) for a, b, s in zip(self.low, self.high, self.stride, strict=True)
         )
 
-    def runs(self, mask: Mask) -> list[int]:
+    def runs(self, mask: Mask) -> Any:
         """Run lengths over the kept voxels, x fastest, zeros first."""
         kept = tuple(slice(None, None, s) for s in self.stride)
-        return run_lengths(mask.crop(self.low, self.high)[kept])
+        return of_bits(mask.crop(self.low, self.high)[kept]).tolist()
 
     def drawn(self, prompt: Prompt) -> list[dict[str, Any]]:
         """A prompt in coordinates of the kept voxels."""
@@ -254,18 +249,6 @@ class _Window:
     def _at(self, point: Sequence[float]) -> list[float]:
         axes = zip(point, self.low, self.stride, strict=True)
         return [round((p - a) / s, 2) for p, a, s in axes]
-
-
-def run_lengths(bits: npt.NDArray[np.bool_]) -> list[int]:
-    """Alternating run lengths, last axis fastest, zeros first.
-
-    >>> run_lengths(np.array([[False, True], [True, True]]))
-    [1, 3]
-    """
-    flat = np.concatenate([[False], bits.ravel(), [False]])
-    edges = np.flatnonzero(flat[1:] != flat[:-1])
-    found: list[int] = np.diff(np.concatenate([[0], edges])).tolist()
-    return found
 
 
 def _columns(depth: int) -> int:
@@ -300,12 +283,12 @@ def _still(slices: Slices, shown: _Window, album: Album) -> Markup:
     z = (shown.low[0] + shown.high[0]) // 2
     if judged:
         z = judged.low[0] + int(judged.bits.sum(axis=(1, 2)).argmax())
-    drawn: tuple[tuple[Mask | None, Literal["prediction", "ground_truth"]], ...] = (
+    shown_masks: tuple[tuple[Mask | None, Literal["prediction", "ground_truth"]], ...] = (
         (last, "prediction"),
         (slices.ground_truth, "ground_truth"),
     )
     upright = not slices.every_frame
-    outlines = [Outline(_plane(mask, z, upright), role) for mask, role in drawn if mask]
+    outlines = [Outline(_plane(mask, z, upright), role) for mask, role in shown_masks if mask]
     pixels, shown_as = slices.voxels[z], f"frame {z * slices.every_frame}"
     if upright:
         plane = pixels[::-1, ::-1]

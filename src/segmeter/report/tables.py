@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from segmeter.core.catalogue import short
 from segmeter.core.sections import Axis, Cell, Column, Label, Table, Value
-from segmeter.report.elements import amount, drawing, element, spread
+from segmeter.report.elements import amount, drawn, spread
 from segmeter.report.plot_frames import Palette, Scale, Style, fitted
 
 _STRIP = 120
@@ -81,7 +81,7 @@ def table_view(table: Table, palette: Palette | None = None) -> TableView:
         pairs = zip(row, layouts, strict=True)
         views = [replace(_view(cell, one, style), best=i in one.best) for cell, one in pairs]
         if style:
-            views[0] = replace(views[0], text=short(views[0].text), key=style.key())
+            views[0] = replace(views[0], text=short(views[0].text), key=drawn("key", style))
         rows.append(views)
     note = table.note
     if any(v.numeric and v.text and v.room and not v.interval for row in rows for v in row):
@@ -204,26 +204,15 @@ def _scale(column: Column, cells: list[Cell]) -> Scale:
 
 def _strip(value: Value, scale: Scale, style: Style | None) -> Markup:
     """A dot on its interval, in the row's own colour and shape where it has one."""
-    assert value.value is not None
-    parts = [element("path", d=f"M{scale.start} 8H{scale.end}", class_="lane")]
-    if scale.low < 0 < scale.high:
-        parts.append(element("path", d=f"M{scale(0.0):.1f} 0V16", class_="zero"))
-    limits = (value.low, value.high)
-    if all(limit is not None and math.isfinite(limit) for limit in limits):
-        low, high = (scale(float(limit or 0)) for limit in limits)
-        colour = style.colour if style else "ink"
-        parts.append(element("path", d=f"M{low:.1f} 8H{high:.1f}", class_=f"whisker {colour}"))
-    at = scale(value.value)
-    plain = element("circle", cx=at, cy=8, r=4, class_="dot ink")
-    parts.append(style.dot(at, 8) if style else plain)
-    return drawing(_STRIP, 16, parts, class_="strip")
+    ends = [scale(end) for end in (value.low, value.high) if end is not None and math.isfinite(end)]
+    limits = ends if len(ends) == 2 else None
+    return drawn("strip", _STRIP, scale, scale(value.value or 0.0), limits, style)
 
 
 def _ruler(scale: Scale) -> Markup:
     first = 0.0 if 0.0 in scale.ticks else scale.ticks[0]
     ends = [first, scale.ticks[-1]] if scale.ticks[-1] != first else [first]
-    marks = [element("text", scale.label(t), x=scale(t), y=11, class_="tick mid") for t in ends]
-    return drawing(_STRIP, 14, marks, class_="strip")
+    return drawn("ruler", _STRIP, scale, ends)
 
 
 def _span(column: Column, cells: list[Cell]) -> tuple[float, float] | None:

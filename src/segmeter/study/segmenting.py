@@ -22,10 +22,10 @@ from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, Request
 from segmeter.core.prompts import Click
+from segmeter.core.rle import of_bits
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sessions import Judge, Round, Session
 from segmeter.engine.arithmetic import steady_arithmetic
-from segmeter.report.replays import run_lengths
 from segmeter.runtime.workers_and_devices import has_cuda
 from segmeter.study import database as db
 from segmeter.study.messages import Step
@@ -235,7 +235,7 @@ def boxed(mask: Mask) -> dict[str, Any]:
     {'low': [1, 1], 'size': [2, 2], 'runs': [0, 4]}
     """
     low, size = [int(n) for n in mask.low], [int(n) for n in mask.bits.shape]
-    return {"low": low, "size": size, "runs": run_lengths(mask.bits)}
+    return {"low": low, "size": size, "runs": of_bits(mask.bits).tolist()}
 
 
 def _kept(made: Round, request: Step, server_ms: float) -> dict[str, Any]:
