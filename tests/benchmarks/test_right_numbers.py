@@ -69,7 +69,7 @@ def test_a_leaderboard_puts_the_lowest_first_where_lower_is_better(
 def test_every_benchmark_has_sessions_a_table_a_leaderboard_and_differences(name: str) -> None:
     kept: Any = KeptRun(name)
     assert Run.sessions(kept)
-    assert "|" in table_text(kept, "markdown", kept.plan.leading_protocol)
+    assert "|" in table_text(kept, "md", kept.plan.leading_protocol)
     assert any(section.blocks for section in sections_of(kept))
     assert len(kept.plan.segmenters) == 1 or kept.benchmark.differences(kept)
 

@@ -77,7 +77,7 @@ def test_its_table_json_and_report_are_written(place: Path, tmp_path: Path) -> N
     from segmeter.report.writing import sections_of, write_sections
 
     run = Run.open(place, trust=True)
-    assert r"wrong size & overlap \\" in table_text(run, "latex")
+    assert r"wrong size & overlap \\" in table_text(run, "tex")
     rows = json.loads(said("report", place, "--trust", "--json"))["rows"]
     assert {row["statistic"] for row in rows} == {"wrong-size", "overlap"}
     write_sections(run, sections_of(run), tmp_path / "page.html")

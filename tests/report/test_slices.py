@@ -14,7 +14,7 @@ from segmeter.core.prompts import Box, Click
 from segmeter.core.sections import Frame, Section, Slices
 from segmeter.report.images import Album
 from segmeter.report.page import Page, render
-from segmeter.report.replays import Stack, slices_view
+from segmeter.report.replays import slices_view
 
 
 def unpacked(runs: list[int], shape: list[int]) -> np.ndarray:
@@ -36,7 +36,7 @@ def made(shape: tuple[int, int, int] = (40, 100, 120)) -> Slices:
 
 def test_the_neighbourhood_is_kept_and_masks_come_back() -> None:
     slices = made()
-    view = slices_view(slices, Stack(), Album())
+    view = slices_view(slices, Album())
     data = json.loads(view["data"])
     assert data["first"] == [0, 16, 26]
     assert data["shape"] == [40, 58, 68]
@@ -54,8 +54,8 @@ def test_the_neighbourhood_is_kept_and_masks_come_back() -> None:
 
 
 def test_voxels_are_stored_once_however_many_sessions_show_them() -> None:
-    stack, album = Stack(), Album()
-    first, again = (slices_view(made(), stack, album) for _ in range(2))
+    album = Album()
+    first, again = (slices_view(made(), album) for _ in range(2))
     assert first["source"].startswith("data:image/webp;base64,")
     assert again["source"] == ""
     assert first["image"] == again["image"]
@@ -68,7 +68,7 @@ def test_a_large_volume_is_thinned_out() -> None:
     shape = (60, 400, 400)
     ground_truth = Mask.box(shape, (5, 20, 20), (55, 380, 380))
     whole = Slices("k", "large", np.zeros(shape, np.uint8), [Frame(ground_truth)], ground_truth)
-    data = json.loads(slices_view(whole, Stack(), Album())["data"])
+    data = json.loads(slices_view(whole, Album())["data"])
     assert np.prod(data["shape"]) <= 3 << 20
     assert data["stride"] == [1, 2, 2]
     assert data["spacing"] == [1, 2, 2]

@@ -29,7 +29,7 @@ _COST_KEYS = {
     "with waiting": "total_hours",
     "saved": "saved_percent",
 }
-_LANGUAGES = {"md": "markdown", "tex": "latex"}
+_ENDINGS = {"markdown": "md", "latex": "tex"}
 
 
 class _Split(NamedTuple):
@@ -219,10 +219,10 @@ class Run(StoredRun):
 
         if format == "challenge":
             return self._challenge_table(list(models), protocol)
-        check_choice("format", format, (*_LANGUAGES, *_LANGUAGES.values(), "csv", "html"))
-        named: Any = _LANGUAGES.get(format, format)
+        check_choice("format", format, ("md", "tex", *_ENDINGS, "csv", "html"))
+        ending: Any = _ENDINGS.get(format, format)
         choice = TableChoice(columns, models, datasets, names or {})
-        return table_text(self, named, protocol, choice)
+        return table_text(self, ending, protocol, choice)
 
     def _challenge_table(self, models: list[str], protocol: str) -> str:
         benchmark, known = self.benchmark, [str(spec) for spec in self.plan.segmenters]
@@ -291,8 +291,7 @@ class Run(StoredRun):
         """
         from segmeter.report.writing import write_sections
 
-        endings = {language: ending for ending, language in _LANGUAGES.items()}
-        ending: Any = endings.get(format, format)
+        ending: Any = _ENDINGS.get(format, format)
         check_choice("format", ending, ("html", "csv", "md", "tex"))
         sections = self._report_sections(_Split(by, groups, objects, hourly_rate))
         place = None if out is None else Path(out)

@@ -194,6 +194,11 @@ class Chart:
     marks: Sequence[Line | Points]
     caption: str = ""
 
+    @property
+    def data(self) -> list[Line | Points]:
+        """The marks that are no guides."""
+        return [m for m in self.marks if isinstance(m, Points) or m.role != "guide"]
+
 
 @dataclass(frozen=True, slots=True)
 class Multiples:

@@ -85,7 +85,7 @@ class _Plot:
     @classmethod
     def of(cls, chart: Chart, palette: Palette, width: int, height: int) -> _Plot:
         """Room at the right for the longest name, but never more than a third."""
-        data = [m for m in chart.marks if isinstance(m, Points) or m.role != "guide"]
+        data = chart.data
         names = [short(m.name) for m in data if isinstance(m, Line)]
         longest = BOLD * max(map(text_width, names), default=0.0)
         right = width - min(max(18.0, longest + 16), width * 0.34)

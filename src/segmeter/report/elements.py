@@ -6,15 +6,17 @@ import base64
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from importlib.resources import files
+from itertools import chain, count
 from typing import Any
 
 from markupsafe import Markup, escape
 
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Cell, Column, Label, Phrase, Quantity, Value
+from segmeter.core.wording import counted
 
 
 def number(value: float) -> str:
@@ -34,6 +36,16 @@ def path(points: Iterable[tuple[float, float]]) -> str:
     'M0 0L2.5 1'
     """
     return "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)
+
+
+def unused(name: str, taken: Collection[str], mark: str) -> str:
+    """A name, with a number after a mark where it is taken.
+
+    >>> unused("a", ["a", "a-2"], "-")
+    'a-3'
+    """
+    numbered = chain([name], (f"{name}{mark}{k}" for k in count(2)))
+    return next(one for one in numbered if one not in taken)
 
 
 _KINDS = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"RIFF": "webp"}
@@ -87,6 +99,8 @@ def _environment() -> Any:
     made.filters |= {"path": path, "px": number}
     made.globals |= {
         "asset": _asset,
+        "counted": counted,
+        "data_address": data_address,
         "marked": marked,
         "paragraphs": paragraphs,
         "rendered": rendered,
@@ -166,15 +180,12 @@ def marked(text: str) -> Markup:
     >>> marked("a < **b**")
     Markup('a &lt; <strong>b</strong>')
     """
-    pieces, last = [], 0
-    for mark in _MARK.finditer(text):
-        pieces.append(escape(text[last : mark.start()]))
-        code, strong = mark.groups()
-        shell = Markup("<code>{}</code>") if code else Markup("<strong>{}</strong>")
-        pieces.append(shell.format(code or strong))
-        last = mark.end()
-    pieces.append(escape(text[last:]))
-    return Markup("").join(pieces)
+    return Markup(_MARK.sub(_set, str(escape(text))))
+
+
+def _set(mark: re.Match[str]) -> str:
+    code, strong = mark.groups()
+    return f"<code>{code}</code>" if code else f"<strong>{strong}</strong>"
 
 
 def rendered(sentence: Phrase) -> Markup:

@@ -6,20 +6,21 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import groupby
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from segmeter.core.rows import measure_column
 from segmeter.core.scores_by_step import quoted
 from segmeter.core.sections import Cell, Column, Label, Section, Table, Value
 from segmeter.core.wording import printable
-from segmeter.report.elements import amount, cell_text, spread
+from segmeter.report.elements import amount, cell_text, spread, unused
 from segmeter.store import Run
 
-Format = Literal["csv", "md", "tex"]
-Language = Literal["latex", "markdown", "csv", "html"]
+Format = Literal["csv", "md", "tex", "html"]
+"""How a file of it ends."""
+
 _LATEX = {  # braces stay balanced for BibTeX
     **{c: f"\\{c}" for c in "&%#_$"},
     "\\": r"\textbackslash{}",
@@ -69,10 +70,7 @@ def _names(columns: Sequence[Column]) -> list[str]:
     """An identifier for each column, no two the same."""
     names: list[str] = []
     for column in columns:
-        name, k = identifier(_heading(column)), 2
-        while name in names:
-            name, k = f"{identifier(_heading(column))}_{k}", k + 1
-        names.append(name)
+        names.append(unused(identifier(_heading(column)), names, "_"))
     return names
 
 
@@ -80,13 +78,7 @@ def to_markdown(table: Table, *, limits: bool = True) -> str:
     """A pipe table; intervals stand in brackets, the best numbers are bold."""
     heads = [markdown_text(_heading(c)) for c in table.columns]
     rules = ["---:" if c.digits is not None else "---" for c in table.columns]
-    lines = [heads, rules] + [
-        [
-            _bold(markdown_text(_shown(cell, column, limits)), cell, "**{}**")
-            for cell, column in zip(row, table.columns, strict=True)
-        ]
-        for row in table.rows
-    ]
+    lines = [heads, rules, *_cells(table, limits, markdown_text, "**{}**")]
     text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     caption = markdown_text(table.caption)
     if not limits:
@@ -136,56 +128,44 @@ def _group_heads(columns: Sequence[Column]) -> list[str]:
 def to_html(table: Table, *, limits: bool = True) -> str:
     """A plain table; the best numbers are strong."""
     heads = "".join(f'<th scope="col">{escape(_heading(c))}</th>' for c in table.columns)
-    rows = [
-        "<tr>"
-        + "".join(
-            f"<td>{_bold(escape(_shown(v, c, limits)), v, '<strong>{}</strong>')}</td>"
-            for v, c in zip(row, table.columns, strict=True)
-        )
-        + "</tr>"
-        for row in table.rows
-    ]
+    cells = _cells(table, limits, escape, "<strong>{}</strong>")
     return "\n".join(
         [
             f"<table><caption>{escape(table.caption)}</caption>",
             f"<thead><tr>{heads}</tr></thead>",
             "<tbody>",
-            *rows,
+            *(f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in cells),
             "</tbody></table>\n",
         ]
     )
 
 
-class Writer(Protocol):
-    """A table as text; with `limits` the intervals too."""
+def _cells(
+    table: Table, limits: bool, written: Callable[[str], str], best: str
+) -> Iterator[list[str]]:
+    """The cells of each row as text of a language; `best` marks the best numbers."""
+    for row in table.rows:
+        texts = []
+        for cell, column in zip(row, table.columns, strict=True):
+            number = isinstance(cell, Value)
+            text = written(cell_text(cell.value if number and not limits else cell, column))
+            texts.append(best.format(text) if number and cell.best else text)
+        yield texts
 
-    def __call__(self, table: Table, *, limits: bool = True) -> str: ...
 
-
-WRITERS: Mapping[Language, Writer] = {
-    "latex": to_latex,
-    "markdown": to_markdown,
+WRITERS: Mapping[Format, Callable[..., str]] = {
     "csv": to_csv,
+    "md": to_markdown,
+    "tex": to_latex,
     "html": to_html,
 }
-formats: Mapping[Format, Writer] = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
-
-
-def tables_of(sections: Sequence[Section]) -> Iterator[Table]:
-    """All tables, in reading order."""
-    for section in sections:
-        for block in section.blocks:
-            if isinstance(block, Table):
-                yield block
+"""A table as text; with `limits` (the default) its intervals too."""
 
 
 def exported(sections: Sequence[Section], kinds: Sequence[Format]) -> dict[str, str]:
-    """Every table in every format asked for, by the name of its file."""
-    return {
-        f"{_stem(table.name)}.{kind}": formats[kind](table)
-        for table in tables_of(sections)
-        for kind in kinds
-    }
+    """Every table in every format asked for, in reading order, by the name of its file."""
+    tables = [block for s in sections for block in s.blocks if isinstance(block, Table)]
+    return {f"{_stem(t.name)}.{kind}": WRITERS[kind](t) for t in tables for kind in kinds}
 
 
 def harmless(cell: object) -> object:
@@ -217,15 +197,6 @@ def _heading(column: Column) -> str:
 
 def _titled(column: Column) -> str:
     return f"{column.title} ({column.unit})" if column.unit else column.title
-
-
-def _shown(cell: Cell, column: Column, limits: bool) -> str:
-    plain = cell.value if isinstance(cell, Value) and not limits else cell
-    return cell_text(plain, column)
-
-
-def _bold(text: str, cell: Cell, marks: str) -> str:
-    return marks.format(text) if isinstance(cell, Value) and cell.best else text
 
 
 def _has_limits(table: Table, k: int) -> bool:
@@ -284,14 +255,12 @@ def objects_csv(run: Run) -> str | None:
     rows = run.sql(_query(run, known)).to_pylist(maps_as_pydicts="lossy")
     names = [name for name in rows[0] if name != "groups"] if rows else []
     groups = sorted({name for row in rows for name in row["groups"] or {}})
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([*names, *(f"group_{k}" for k in map(identifier, groups))])
-    for row in rows:
-        held = row["groups"] or {}
-        cells = [row[name] for name in names] + [held.get(name) for name in groups]
-        writer.writerow(["" if v is None else harmless(_text(v)) for v in cells])
-    return file.getvalue()
+    columns = [*names, *(f"group_{identifier(name)}" for name in groups)]
+    cells = [
+        [_text(row[name]) for name in names] + [(row["groups"] or {}).get(name) for name in groups]
+        for row in rows
+    ]
+    return to_csv(Table("objects", list(map(Column, columns)), cells))
 
 
 # The first round of the highest IoU; seconds added up in the order of rounds.

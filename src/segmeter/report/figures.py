@@ -79,7 +79,7 @@ def _mean_line(tables: Tables, column: str) -> Line:
 
 
 def _draw(panel: Any, chart: Chart) -> None:
-    names = list(dict.fromkeys(m.name for m in chart.marks if not _is_guide(m)))
+    names = list(dict.fromkeys(mark.name for mark in chart.data))
     named: set[str] = set()
     for mark in chart.marks:
         if isinstance(mark, Line) and mark.role == "guide":
@@ -100,10 +100,6 @@ def _draw(panel: Any, chart: Chart) -> None:
     _axes(panel, chart)
     if any(names):
         panel.legend(frameon=False, fontsize=7)
-
-
-def _is_guide(mark: Line | Points) -> bool:
-    return isinstance(mark, Line) and mark.role == "guide"
 
 
 def _dots(panel: Any, mark: Points, colour: str, label: str) -> None:

@@ -52,6 +52,7 @@ class Album:
     def __init__(self) -> None:
         self._images: dict[str, tuple[Window, str]] = {}
         self._outlines: dict[str, str] = {}
+        self._volumes: set[str] = set()
 
     def add(self, image: Illustration, window: Window) -> str:
         """Store the shown part of an image; the id to refer to."""
@@ -64,6 +65,12 @@ class Album:
     def outline(self, route: str) -> str:
         """Store an outline; the id to refer to."""
         return self._outlines.setdefault(route, f"o{len(self._outlines)}")
+
+    def is_new(self, volume: str) -> bool:
+        """Whether a volume, whose voxels the page holds where they are shown first, is not yet."""
+        new = volume not in self._volumes
+        self._volumes.add(volume)
+        return new
 
     def defs(self) -> Markup:
         """The hidden drawing that holds them."""

@@ -7,18 +7,17 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.wording import counted
 from segmeter.report.elements import as_script, data_address, filled
 from segmeter.report.images import colour_of
 
 Facts = Sequence[tuple[str, str]]
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +65,7 @@ def masks_page(
 
 def listing_page(title: str, images: Sequence[Listed], facts: Facts) -> str:
     """The page that lists all images, each with a link to its own."""
-    cards = [
-        {
-            "name": one.name,
-            "page": quote(one.page),
-            "thumbnail": data_address(one.thumbnail),
-            "masks": counted(one.masks, "mask") if one.masks else "no masks",
-        }
-        for one in images
-    ]
-    return filled("mask_list.html", title=title, facts=facts, images=cards)
+    return filled("mask_list.html", title=title, facts=facts, images=images)
 
 
 def _fields(one: ShownMask) -> list[Any]:
@@ -84,8 +74,6 @@ def _fields(one: ShownMask) -> list[Any]:
     counts = one.mask.encoded()
     return [counts, one.mask.area, round(one.score, 4), stability, round(y, 2), round(x, 2)]
 
-
-Floats = npt.NDArray[np.float64]
 
 _UNKNOWN = 65535  # stands for a place where no click would be valid
 
@@ -107,7 +95,7 @@ class ShownMap:
 
     image: bytes
     shape: tuple[int, int]
-    maps: Mapping[str, npt.NDArray[np.float64]]
+    maps: Mapping[str, Floats]
     low: tuple[int, int]
     stride: int
     centre: tuple[int, int]
@@ -116,7 +104,7 @@ class ShownMap:
 def map_page(
     title: str,
     shown: ShownMap,
-    facts: Sequence[tuple[str, str]],
+    facts: Facts,
     figures: Sequence[tuple[str, bytes]] = (),
 ) -> str:
     """The page as HTML text.
@@ -133,7 +121,7 @@ def map_page(
         title=title,
         names=list(shown.maps),
         facts=facts,
-        figures=[(caption, data_address(image)) for caption, image in figures],
+        figures=figures,
         data=as_script(
             {
                 "image": data_address(shown.image),
@@ -149,7 +137,7 @@ def map_page(
     )
 
 
-def _packed(values: npt.NDArray[np.float64]) -> str:
+def _packed(values: Floats) -> str:
     """Ten-thousandths as little-endian 16-bit numbers."""
     whole = np.where(np.isnan(values), _UNKNOWN, np.round(np.nan_to_num(values) * 10000))
     return base64.b64encode(whole.astype("<u2").tobytes()).decode()

@@ -17,25 +17,26 @@ from segmeter.core.sections import (
     Gallery,
     Illustration,
     Label,
-    Line,
     Multiples,
-    Points,
     Replay,
     Section,
     Slices,
     Table,
 )
 from segmeter.report.charts import bars_svg, chart_svg
-from segmeter.report.elements import filled, protocol_note
-from segmeter.report.exports import formats
+from segmeter.report.elements import filled, protocol_note, unused
+from segmeter.report.exports import WRITERS, Format
 from segmeter.report.images import Album, css_colour, image_svg
 from segmeter.report.plot_frames import Palette
-from segmeter.report.replays import Stack, replay_view, slices_view
+from segmeter.report.replays import replay_view, slices_view
 from segmeter.report.tables import table_view
 
 _WIDE, _NARROW, _SMALL = (760, 400), (380, 290), (520, 320)
-_MIME = {"csv": "text/csv", "md": "text/markdown", "tex": "application/x-tex"}
-_NAMES = {"csv": "CSV", "md": "Markdown", "tex": "LaTeX"}
+_DOWNLOADS: dict[Format, tuple[str, str]] = {
+    "csv": ("CSV", "text/csv"),
+    "md": ("Markdown", "text/markdown"),
+    "tex": ("LaTeX", "application/x-tex"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,6 @@ class _Drawing:
         for name in _curve_names(sections):
             self.palette[name]  # named here, in reading order, so that tables above know it too
         self.album = Album()
-        self.stack = Stack()
         self.protocols: set[str] = set()
         self._ids: set[str] = set()
 
@@ -105,7 +105,7 @@ class _Drawing:
             case Gallery():
                 drawn = [(one, image_svg(one, self.album), _key(one)) for one in block.images]
             case Slices():
-                drawn = slices_view(block, self.stack, self.album)
+                drawn = slices_view(block, self.album)
         return {"kind": kind, "of": block, "drawn": drawn}
 
     def _chart(self, chart: Chart, width: int, height: int) -> Markup:
@@ -117,9 +117,7 @@ class _Drawing:
 
     def _id(self, title: str) -> str:
         stem = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
-        name, k = stem, 2
-        while name in self._ids:
-            name, k = f"{stem}-{k}", k + 1
+        name = unused(stem, self._ids, "-")
         self._ids.add(name)
         return name
 
@@ -131,11 +129,7 @@ def _curve_names(sections: Sequence[Section]) -> Iterator[str]:
             charts = block.charts if isinstance(block, Multiples) else [block]
             for chart in charts:
                 if isinstance(chart, Chart):
-                    yield from (m.name for m in chart.marks if _has_style(m))
-
-
-def _has_style(mark: Line | Points) -> bool:
-    return isinstance(mark, Points) or mark.role != "guide"
+                    yield from (mark.name for mark in chart.data)
 
 
 def _grouped(blocks: Sequence[Block]) -> list[Block | list[Replay]]:
@@ -155,11 +149,12 @@ def _links(table: Table) -> list[dict[str, str]]:
     """The table as files, inside the page."""
     return [
         {
-            "name": _NAMES[kind],
+            "name": name,
             "file": f"{table.name}.{kind}",
-            "href": f"data:{_MIME[kind]};base64,{base64.b64encode(write(table).encode()).decode()}",
+            "href": f"data:{mime};base64,"
+            + base64.b64encode(WRITERS[kind](table).encode()).decode(),
         }
-        for kind, write in formats.items()
+        for kind, (name, mime) in _DOWNLOADS.items()
     ]
 
 

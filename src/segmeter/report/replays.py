@@ -129,26 +129,12 @@ _QUALITY = 80
 Index = tuple[int, ...]
 
 
-class Stack:
-    """The voxels of all volumes on a page, each stored once."""
-
-    def __init__(self) -> None:
-        self._known: set[str] = set()
-
-    def add(self, voxels: npt.NDArray[np.uint8]) -> tuple[str, str]:
-        """Id of the mosaic, and its source the first time it is asked for."""
-        key = "v" + fingerprint(*voxels.shape, voxels.tobytes(), size=6)
-        if key in self._known:
-            return key, ""
-        self._known.add(key)
-        return key, data_address(mosaic(voxels))
-
-
-def slices_view(slices: Slices, stack: Stack, album: Album) -> dict[str, Any]:
+def slices_view(slices: Slices, album: Album) -> dict[str, Any]:
     """A volume ready for the page, which itself shows its slices."""
     shown = _Window.around(slices)
     voxels = np.ascontiguousarray(slices.voxels[shown.place])
-    image, source = stack.add(voxels)
+    image = "v" + fingerprint(*voxels.shape, voxels.tobytes(), size=6)
+    source = data_address(mosaic(voxels)) if album.is_new(image) else ""
     steps = [
         {"mask": shown.runs(f.mask), "prompts": [d for p in f.prompts for d in shown.drawn(p)]}
         for f in slices.frames

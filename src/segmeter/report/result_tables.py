@@ -21,7 +21,7 @@ from segmeter.core.received_runs import received
 from segmeter.core.sections import Block, Cell, Column, Note, Section, Table, Value
 from segmeter.core.wording import counted
 from segmeter.report.elements import protocol_note
-from segmeter.report.exports import WRITERS, Language
+from segmeter.report.exports import WRITERS, Format
 from segmeter.report.page import Page
 from segmeter.report.provenance import rounds_text, unfinished
 from segmeter.stats.statistics import Statistic, standing_out
@@ -52,7 +52,7 @@ class TableChoice:
 
 def table_text(
     run: Run,
-    kind: Language = "latex",
+    kind: Format = "tex",
     protocol: str = "corrected",
     choice: TableChoice | None = None,
 ) -> str:
@@ -83,7 +83,7 @@ def paper_table(run: Run, protocol: str = "corrected", choice: TableChoice | Non
     body: list[list[Cell]] = []
     for model in models:
         named = choice.names.get(model) or choice.names.get(short(model)) or short(model)
-        body.append([named, *([_millions(sizes.get(model))] if sizes else [])])
+        body.append([named, *([sizes.get(model)] if sizes else [])])
     columns = [Column("method"), *([Column("Params (M)", digits=1)] if sizes else [])]
     places = _by_place(rows)
     several = len({user for _, user in places}) > 1
@@ -216,16 +216,12 @@ def _caption(
     )
 
 
-def _sizes(run: Run) -> dict[str, int]:
-    """How many parameters each model has, where its rows say so."""
+def _sizes(run: Run) -> dict[str, float]:
+    """Millions of parameters of each model, where its rows say so; classical ones have none."""
     known = run.provenance["segmenters"]
     counts = {name: str(facts.get("parameters", "")) for name, facts in known.items()}
-    return {name: int(text) for name, text in counts.items() if text.isdecimal() and int(text)}
-
-
-def _millions(parameters: int | None) -> float | None:
-    """A model's size in millions; classical ones have none."""
-    return None if parameters is None else parameters / 1e6
+    known = {name: int(text) for name, text in counts.items() if text.isdecimal()}
+    return {name: count / 1e6 for name, count in known.items() if count}
 
 
 _WIDTH = 6

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from segmeter import __version__
 from segmeter.core import catalogue
@@ -16,17 +15,15 @@ from segmeter.core.plans import Plan, display_names, with_titles
 from segmeter.core.received_runs import received
 from segmeter.core.sections import Answer, Block, Note, Section
 from segmeter.core.wording import counted
-from segmeter.report.exports import exported, objects_csv
+from segmeter.report.exports import Format, exported, objects_csv
 from segmeter.report.page import Page, render
 from segmeter.report.provenance import missing, provenance, rounds_text, unfinished
 from segmeter.store import Run
 from segmeter.store.local import write_file
 
-Kind = Literal["html", "csv", "md", "tex"]
-
 
 def write_sections(
-    run: Run, sections: Sequence[Section], to: Path | None = None, kind: Kind = "html"
+    run: Run, sections: Sequence[Section], to: Path | None = None, kind: Format = "html"
 ) -> list[str]:
     """Write sections of a run as a page or as tables; the files written.
 
