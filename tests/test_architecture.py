@@ -38,11 +38,12 @@ MAY_IMPORT = {
     # The engine writes finished jobs into a run folder (store) and sets the kernels' threads.
     "engine": {"core", "runtime", "kernels", "store"},
     # Masks are exported on the grids of the files that they belong to.
-    "report": {"core", "store", "datasets", "stats"},
+    "export": {"core", "store", "datasets"},
+    "report": {"core", "store", "stats"},
     # The public API: what `import segmeter` offers.
     "api": {
-        *("core", "runtime", "kernels", *SCIENCE, "benchmarks", "engine", "store", "report"),
-        *("evaluation", "model_parity", "training"),
+        *("core", "runtime", "kernels", *SCIENCE, "benchmarks", "engine", "store"),
+        *("report", "export", "evaluation", "model_parity", "training"),
     },
     # The command line parses options, calls the public API and prints.
     "cli": {"api", "study"},
@@ -66,7 +67,7 @@ MAY_LOOK_UP = {
     "core": {"measures"},  # a measure registers itself, and is found by its name
     "engine": {*SCIENCE, "benchmarks"},  # makes what a plan names
     "store": {"datasets", "benchmarks"},  # a run's own, of those that are installed
-    "report": {"benchmarks", "measures"},  # what a run's benchmark and measures cite
+    "report": {"benchmarks", "measures", "datasets"},  # what they cite
     "api": {*SCIENCE, "benchmarks"},  # loads and lists everything that has a name
     "evaluation.py": {"users", "datasets"},
     "model_parity.py": {"models", "datasets", "users"},

@@ -16,7 +16,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.scenes import DatasetCard
 from segmeter.datasets.coco_json import CocoJson
 from segmeter.engine import run_plan
-from segmeter.report.mask_formats import brush_rle
+from segmeter.export.formats import brush_rle
 from segmeter.store import Run
 
 nibabel = pytest.importorskip("nibabel")

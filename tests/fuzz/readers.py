@@ -520,7 +520,7 @@ def _dicom_of_a_patient() -> list[bytes]:
 def _write_dicom_segmentation(path: Path) -> None:
     from segmeter.datasets.volumes.cases import Case, FileVolume, Options
     from segmeter.datasets.volumes.dicom import walk_dicom
-    from segmeter.report.mask_formats import FORMATS, ExportedMask
+    from segmeter.export.formats import FORMATS, ExportedMask
 
     for series in walk_dicom(sorted(path.parent.glob("*.dcm")))[0]:
         scene = FileVolume(Case("a", dicom=series), "fuzzed", Options())

@@ -107,7 +107,7 @@ class Run(StoredRun):
 
     def masks(self, rounds: Literal["last", "best", "all"] | int = "last") -> Iterator[Any]:
         """Masks of the run: pairs of a row's facts and a boolean array of the scene's size."""
-        from segmeter.report.mask_files import masks_of
+        from segmeter.export.masks import masks_of
 
         for row, mask in masks_of(self, rounds):
             yield row, mask.dense()
@@ -421,8 +421,8 @@ class Run(StoredRun):
         list of MaskFile
             `path`, `scene`, `target`, `image` (the original file's name) and `voxels` of each mask.
         """
-        from segmeter.report.mask_files import export_masks, rounds_of
-        from segmeter.report.mask_formats import FORMATS
+        from segmeter.export.formats import FORMATS
+        from segmeter.export.masks import export_masks, rounds_of
 
         if format is not None:
             check_choice("format", format, FORMATS)
@@ -431,7 +431,7 @@ class Run(StoredRun):
 
     def export_hint(self, format: str | None) -> str:
         """How to open the files of an export in the tool that they are for."""
-        from segmeter.report.mask_formats import FORMATS
+        from segmeter.export.formats import FORMATS
 
         return FORMATS[format].hint if format is not None and format in FORMATS else ""
 

@@ -147,9 +147,9 @@ def _cells(
     for row in table.rows:
         texts = []
         for cell, column in zip(row, table.columns, strict=True):
-            number = isinstance(cell, Value)
-            text = written(cell_text(cell.value if number and not limits else cell, column))
-            texts.append(best.format(text) if number and cell.best else text)
+            plain = cell.value if isinstance(cell, Value) and not limits else cell
+            text = written(cell_text(plain, column))
+            texts.append(best.format(text) if isinstance(cell, Value) and cell.best else text)
         yield texts
 
 

@@ -152,7 +152,7 @@ def _places(prompt: Prompt) -> list[tuple[float, ...]]:
 
 
 def _image(image: Illustration, window: Window) -> tuple[Window, str]:
-    """Where an image lies in its scene, and its address."""
+    """The place of an image in its scene, and its address."""
     if isinstance(image.pixels, bytes):
         return Window(0, 0, *_size(image)), data_address(image.pixels)
     return window, data_address(_compressed(image.pixels, window))

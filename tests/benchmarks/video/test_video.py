@@ -256,7 +256,7 @@ def test_masks_of_another_program_are_scored(golden: Path, real_data: Path) -> N
 
 
 def test_masks_are_exported(tmp_path: Path) -> None:
-    from segmeter.report.mask_files import export_masks
+    from segmeter.export.masks import export_masks
 
     run_plan(planned("worst-frame", protocols=("corrected",)), tmp_path / "run", workers=0)
     run = Run.open(tmp_path / "run")

@@ -18,7 +18,7 @@ from segmeter.core.scenes import Scene
 from segmeter.core.videos import FrameMasks, Video
 from segmeter.datasets.coco_json import CocoImage
 from segmeter.datasets.volumes.cases import FileVolume
-from segmeter.report.mask_formats import FORMATS, ExportedMask, Format, png_bytes
+from segmeter.export.formats import FORMATS, ExportedMask, Format, png_bytes
 from segmeter.store import Run
 from segmeter.store.local import write_file
 

@@ -10,7 +10,7 @@ import pytest
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.datasets.volumes.volume_folder import VolumeFolder
-from segmeter.report.mask_formats import FORMATS, ExportedMask
+from segmeter.export.formats import FORMATS, ExportedMask
 
 from ..datasets.volumes.dicom_files import segmentation, series
 

@@ -1,0 +1,1 @@
+"""Export: the masks of a run as files that other programs open."""
