@@ -157,14 +157,8 @@ def _columns(file: Any, groups: Iterable[int], types: Any) -> Any:
     there = [name for name in types.names if name in file.schema_arrow.names]
     table = file.read_row_groups(list(groups), columns=there, use_threads=False)
     table.validate(full=True)
-    return _in_types(table, types)
-
-
-def _in_types(table: Any, types: Any) -> Any:
-    there = set(table.column_names)
-    rows = len(table)
     columns = [
-        table[one.name].cast(one.type) if one.name in there else pa.nulls(rows, one.type)
+        table[one.name].cast(one.type) if one.name in there else pa.nulls(len(table), one.type)
         for one in types
     ]
     return pa.table(columns, schema=types)

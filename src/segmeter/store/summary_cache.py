@@ -93,19 +93,15 @@ def _settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _read(state: str, name: str) -> bytes | None:
     with suppress(OSError):
-        return _path(state, name).read_bytes()
+        return cache_folder("results", f"{state}-{name}").read_bytes()
     return None
 
 
 def _write(state: str, name: str, content: bytes | pa.Buffer) -> None:
     """Cache something; where nothing can be written it is computed again next time."""
     with suppress(OSError, SegmeterError):
-        write_file(_path(state, name), content)
+        write_file(cache_folder("results", f"{state}-{name}"), content)
         _remove_oldest(cache_folder("results"), _MOST_BYTES)
-
-
-def _path(state: str, name: str) -> Path:
-    return cache_folder("results", f"{state}-{name}")
 
 
 @cache  # once per process: listing thousands of files takes a tenth of a second
