@@ -40,18 +40,22 @@ def to_csv(table: Table, *, limits: bool = True) -> str:
 
     Headings are identifiers, which programs take as names: `clicks_to_90`, `clicks_to_90_low`.
     """
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
     wide = [_has_limits(table, k) for k in range(len(table.columns))]
-    heads: list[str] = []
+    heads: list[object] = []
     for name, three in zip(_names(table.columns), wide, strict=True):
         heads += [name, f"{name}_low", f"{name}_high"] if three else [name]
-    writer.writerow(heads)
+    lines = [heads]
     for row in table.rows:
         cells: list[object] = []
         for cell, three, column in zip(row, wide, table.columns, strict=True):
             cells += _fields(cell, three, column)
-        writer.writerow([harmless(cell) for cell in cells])
+        lines.append([harmless(cell) for cell in cells])
+    return _lines(lines)
+
+
+def _lines(lines: Sequence[Sequence[object]]) -> str:
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows(lines)
     return file.getvalue()
 
 
@@ -255,12 +259,12 @@ def objects_csv(run: Run) -> str | None:
     rows = run.sql(_query(run, known)).to_pylist(maps_as_pydicts="lossy")
     names = [name for name in rows[0] if name != "groups"] if rows else []
     groups = sorted({name for row in rows for name in row["groups"] or {}})
-    columns = [*names, *(f"group_{identifier(name)}" for name in groups)]
-    cells = [
-        [_text(row[name]) for name in names] + [(row["groups"] or {}).get(name) for name in groups]
-        for row in rows
-    ]
-    return to_csv(Table("objects", list(map(Column, columns)), cells))
+    lines: list[Sequence[object]] = [[*names, *(f"group_{k}" for k in map(identifier, groups))]]
+    for row in rows:
+        held = row["groups"] or {}
+        cells = [row[name] for name in names] + [held.get(name) for name in groups]
+        lines.append(["" if v is None else harmless(_text(v)) for v in cells])
+    return _lines(lines)
 
 
 # The first round of the highest IoU; seconds added up in the order of rounds.
