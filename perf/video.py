@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from segmeter.benchmarks.video import VideoBenchmark
-from segmeter.benchmarks.video.simulation import simulate_video
+from segmeter.benchmarks.video.work import work as simulate_video
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec

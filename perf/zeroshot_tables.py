@@ -79,19 +79,18 @@ def segmenters(chosen: argparse.Namespace) -> list[tuple[str, Any]]:
 
 
 def work(chosen: argparse.Namespace, segmenter: Any, scene: Any) -> list[dict[str, Any]]:
-    if chosen.what == "edges":
-        from segmeter.benchmarks.zeroshot.edges.methods import rows_of
-
-        return rows_of(segmenter, scene, BOTH, chosen.threads)
+    from segmeter.benchmarks.zeroshot.edges import Edges
     from segmeter.benchmarks.zeroshot.proposals import Proposals
-    from segmeter.benchmarks.zeroshot.proposals.work import rows_of as proposed
     from segmeter.core.plans import Plan
 
+    if chosen.what == "edges":
+        plan = Plan("edges", (), (), protocols=BOTH, threads=chosen.threads)
+        return Edges().work(segmenter, scene, plan)
     options = {"points": chosen.points}
     if chosen.output == "single":
         options |= {"nms": 0.95, "output": "single"}
     plan = Proposals().plan(Plan("proposals", (), (), options=options))
-    return proposed(segmenter, scene, scene.detection_ground_truth, plan)
+    return Proposals().work(segmenter, scene, plan)
 
 
 class Rows:
@@ -122,7 +121,7 @@ def edge_table(rows: list[dict[str, Any]]) -> str:
     found: Any = Rows(rows)
     lines = ["| method | reading | ODS | OIS | AP | R50 |", "|---|---|---:|---:|---:|---:|"]
     for group in groups(found):
-        limits = [group.interval(place) for place in range(len(MEASURES))]
+        limits = [group.estimate(name) for name in MEASURES]
         cells = [f"{i.value:.3f} ({i.low:.3f}-{i.high:.3f})" for i in limits]
         lines.append(f"| {group.model} | {group.protocol} | {' | '.join(cells)} |")
     return "\n".join([*lines, "", f"{len({r['scene'] for r in rows})} images"])

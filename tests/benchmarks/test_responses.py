@@ -107,7 +107,7 @@ def test_without_masks_only_what_follows_from_iou_and_score_is_reported(run: Any
 
 
 def test_the_report_shows_obedience_calibration_and_the_worst_sessions(run: Any) -> None:
-    (section,) = response_sections(run, run.benchmark)
+    (section,) = response_sections(run)
     kinds = [type(block).__name__ for block in section.blocks]
     names = [block.name.partition("-")[0] for block in section.blocks if isinstance(block, Table)]
     assert names == ["obedience", "score", "stopping"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import cv2
 import numpy as np
@@ -13,18 +13,21 @@ import pytest
 from segmeter.api.meta import _draw_densities
 from segmeter.benchmarks.seism import Seism
 from segmeter.benchmarks.seism.discrimination import (
-    MethodSweeps,
     Training,
     densities_of,
     meta_rows,
     meta_sections,
-    sweep_method,
 )
 from segmeter.benchmarks.seism.methods import ResultsFolder
-from segmeter.benchmarks.seism.pairs import human_pairs, partners, turned
+from segmeter.benchmarks.seism.pairs import (
+    MethodSweeps,
+    human_pairs,
+    partners,
+    sweep_method,
+    turned,
+)
 from segmeter.benchmarks.seism.sections import sections
 from segmeter.benchmarks.seism.statistics import groups, human_points
-from segmeter.benchmarks.seism.work import rows_of
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
@@ -56,6 +59,10 @@ def run(tmp_path_factory: pytest.TempPathFactory, real_data: Path) -> Run:
     tally = run_plan(plan, out, roots=Roots(real_data), workers=0)
     assert (tally.done, tally.failed) == (9, 0)
     return Run.open(out)
+
+
+def rows_of(method: Any, scene: Scene) -> list[dict[str, Any]]:
+    return Seism().work(method, scene, Plan("seism", (), ()))
 
 
 def test_a_run_holds_a_row_a_setting(run: Run, real_data: Path) -> None:

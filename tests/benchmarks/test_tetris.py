@@ -14,9 +14,14 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.tetris import Tetris
-from segmeter.benchmarks.tetris.simulation import AttackRecorder, simulated_sessions
-from segmeter.benchmarks.tetris.statistics import STATISTICS, AttackedSessions, from_curves, groups
-from segmeter.benchmarks.tetris.tables import Summary, compared_with_the_paper, paper_rows
+from segmeter.benchmarks.tetris.statistics import (
+    STATISTICS,
+    AttackedSessions,
+    attacked_sessions,
+    from_curves,
+)
+from segmeter.benchmarks.tetris.tables import compared_with_the_paper, paper_rows
+from segmeter.benchmarks.tetris.work import AttackRecorder, simulated_sessions
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
@@ -189,7 +194,9 @@ def test_real_peoples_range_is_measured(
     row = rows["disc", "corrected", "coverage"]
     assert 0 <= row.value <= 100
     assert row.targets == rows["disc", "corrected", "iou-d"].targets
-    group = next(g for g in groups(run) if g.model == "disc" and g.protocol == "corrected")
+    group = next(
+        g for g in attacked_sessions(run) if g.model == "disc" and g.protocol == "corrected"
+    )
     spread = group.values["people-max"] - group.values["people-min"]
     np.testing.assert_allclose(group.values["people-spread"], spread)
     held = run.sql("select people from rows where people is not null limit 1").to_pylist()
@@ -254,7 +261,7 @@ def test_the_page_holds_tables_trajectories_galleries_and_sessions(
     assert sum(isinstance(b, Gallery) for b in blocks) == 2
     assert sum(isinstance(b, Replay) for b in blocks) >= 2
     (answer,) = [b for b in blocks if isinstance(b, Answer)]
-    group = next(g for g in groups(run) if g.protocol == "corrected")
+    group = next(g for g in attacked_sessions(run) if g.protocol == "corrected")
     held = 3 * group.role("base").size
     assert f"holds after {held} of {held} clicks" in answer.detail
     page = render(Page("tetris", "", [], sections))
@@ -322,7 +329,7 @@ def test_boxes_as_a_benchmark(tmp_path: Path) -> None:
     plan = Plan("tetris-boxes", (Spec("disc"), Spec("synthetic-noisy")), (Spec("drawn"),), limit=2)
     run_plan(plan, tmp_path / "boxes", workers=0)
     run = Run.open(tmp_path / "boxes")
-    for group in groups(run):
+    for group in attacked_sessions(run):
         assert (group.role("min") <= group.role("base")).all()
         assert (group.role("base") <= group.role("max")).all()
     values = {
@@ -390,7 +397,7 @@ def test_a_run_with_real_weights_keeps_the_order(
     run_plan(plan, tmp_path / "run", roots=Roots(real_data, real_weights), workers=0)
     run = Run.open(tmp_path / "run", Roots(real_data, real_weights))
     assert not run.sql("select * from errors").num_rows
-    for group in groups(run):
+    for group in attacked_sessions(run):
         assert group.complete
         if group.protocol == "corrected":
             assert (group.role("min") <= group.role("base")).all()
@@ -402,7 +409,7 @@ def test_a_run_with_real_weights_keeps_the_order(
 
 
 def test_the_papers_numbers_stand_beside_the_same_targets_and_clicks_only() -> None:
-    def summary(targets: int, rounds: int) -> Summary:
+    def compared(targets: int, rounds: int) -> Table | None:
         curves = {
             (m, role): np.full((targets, rounds), 0.9)
             for m in ("iou", "biou")
@@ -413,13 +420,13 @@ def test_the_papers_numbers_stand_beside_the_same_targets_and_clicks_only() -> N
         group = AttackedSessions("mobile-sam", "grabcut", "", "corrected", keys, places, curves)
         group.values.update(from_curves(group))
         found = summary_of([group], STATISTICS)
-        return Summary([group], {(r.key, r.statistic): r for r in found}, [])
+        return compared_with_the_paper([group], {(r.key, r.statistic): r for r in found})
 
-    like = compared_with_the_paper(summary(50, 10))
+    like = compared(50, 10)
     assert like is not None
     assert len(like.rows) == 2
-    assert compared_with_the_paper(summary(49, 10)) is None
-    assert compared_with_the_paper(summary(50, 3)) is None
+    assert compared(49, 10) is None
+    assert compared(50, 3) is None
 
 
 def test_clicks_of_the_attack_are_fair(run: Run) -> None:

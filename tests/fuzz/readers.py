@@ -343,7 +343,7 @@ def _boxes() -> list[bytes]:
 
 
 def _read_boxes(path: Path) -> None:
-    from segmeter.benchmarks.zeroshot.boxes.sources import check_file
+    from segmeter.benchmarks.zeroshot.boxes.work import check_file
 
     images = [{"id": 1, "height": 12, "width": 16}]
     check_file(str(path), {"images": images, "categories": [{"id": 1}, {"id": 2}]})
@@ -536,7 +536,7 @@ def _click_maps() -> list[bytes]:
 
 
 def _read_click_map(path: Path) -> None:
-    from segmeter.benchmarks.tetris.simulation import map_of
+    from segmeter.benchmarks.tetris.work import map_of
 
     map_of(path.read_bytes())
 

@@ -13,9 +13,8 @@ import numpy as np
 
 from segmeter.api.automatic import encoded_image
 from segmeter.api.loading import Dataset, load_dataset, roots_of
-from segmeter.benchmarks.tetris.boxes import shift_map
 from segmeter.benchmarks.tetris.cases import heat_image
-from segmeter.benchmarks.tetris.click_response import ScoreMap
+from segmeter.benchmarks.tetris.click_response import ScoreMap, shift_map
 from segmeter.benchmarks.tetris.click_response import click_response_map as score_clicks
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, suggestion

@@ -13,15 +13,19 @@ from segmeter.api.measuring import FIGURES, check_file, write_figure
 from segmeter.benchmarks.seism import segmenter_spec
 from segmeter.benchmarks.seism.discrimination import (
     MetaRow,
-    MethodSweeps,
     Training,
     densities_of,
     known_measures,
     meta_rows,
     meta_sections,
+)
+from segmeter.benchmarks.seism.pairs import (
+    BOUNDARY,
+    MethodSweeps,
+    PairScores,
+    human_pairs,
     sweep_method,
 )
-from segmeter.benchmarks.seism.pairs import BOUNDARY, PairScores, human_pairs
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, suggestion

@@ -18,6 +18,7 @@ from segmeter.core.benchmarks import (
     Group,
     PaperLayout,
     Results,
+    Row,
     RunOption,
     SummaryRow,
 )
@@ -32,8 +33,6 @@ from segmeter.core.sessions import Judge
 from segmeter.stats.statistics import Statistic, cards_by_name, differences_of, summary_of
 
 T = TypeVar("T")
-Numbers = dict[tuple[tuple[str, str, str, str], str], SummaryRow]
-"""Rows of a summary by their group and the name of the statistic."""
 
 _KEPT: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
@@ -50,8 +49,8 @@ def once_per_run(run: Results, what: str, compute: Callable[[], T]) -> T:
 class Declared:
     """A benchmark that declares the groups of a run and the statistics of a group.
 
-    Statistics and pages are in modules of its folder, which are imported when numbers are asked
-    for, so that listing benchmarks, or running one, does not load them.
+    Work, statistics and pages are in modules of its folder, which are imported when a job is run
+    or numbers are asked for, so that listing benchmarks does not load them.
 
     Attributes
     ----------
@@ -59,6 +58,8 @@ class Declared:
         Defaults of a plan; a benchmark without default users has none.
     options
         Options of `segmeter run` of its own.
+    cited
+        The work to cite for the benchmark; one with several overrides `citations`.
     pages
         The module of its folder that has `sections(run)`; none for the headline and differences.
     layout
@@ -74,12 +75,17 @@ class Declared:
     measures: ClassVar[tuple[str, ...]] = ()
     headline: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[RunOption, ...]] = ()
-    citations: ClassVar[Mapping[str, str]] = {}
+    cited: ClassVar[str] = ""
     split_by: ClassVar[tuple[str, ...]] = ()
     pages: ClassVar[str] = ""
     layout: ClassVar[PaperLayout | None] = None
     evaluates: ClassVar[tuple[str, ...]] = ("model",)
     example: ClassVar[str] = "--model grabcut --dataset mini"
+
+    @property
+    def citations(self) -> Mapping[str, str]:
+        """The works to cite, by the reason."""
+        return {f"benchmark {self.name}": self.cited} if self.cited else {}
 
     def plan(self, plan: Plan) -> Plan:
         """Fill what the request left open."""
@@ -121,14 +127,24 @@ class Declared:
         chosen = plan.measures if measures is None else measures
         return judge_by(chosen, scene.header.spacing_mm, plan.options)
 
+    def work(self, segmenter: Any, scene: Scene, plan: Plan) -> list[Row]:
+        """All rows of one job: `work(segmenter, scene, plan)` of its module `work`."""
+        found: list[Row] = self._module("work").work(segmenter, scene, plan)
+        return found
+
     def load(self, run: Results) -> Sequence[Group]:
         """The groups of a run, from its rows: `groups(run)` of its module `statistics`."""
         found: Sequence[Group] = self._module("statistics").groups(run)
         return found
 
     def statistics(self, run: Results) -> Sequence[Statistic]:
-        """The statistics of the run's groups, as listed: `STATISTICS` of its module."""
-        found: Sequence[Statistic] = self._module("statistics").STATISTICS
+        """The statistics of the run's groups, as listed: `STATISTICS` of its module.
+
+        Where they depend on the run, the module has `statistics(run)` instead.
+        """
+        module = self._module("statistics")
+        made = getattr(module, "statistics", None)
+        found: Sequence[Statistic] = made(run) if made else module.STATISTICS
         return found
 
     def sections(self, run: Results) -> Sequence[Section]:
@@ -161,10 +177,6 @@ class Declared:
 
         made = once_per_run(run, "summary", lambda: run.cached("summary", SummaryRow, compute))
         return list(made)
-
-    def numbers(self, run: Results) -> Numbers:
-        """The summary by group and statistic."""
-        return {(row.key, row.statistic): row for row in self.summary(run)}
 
     def differences(self, run: Results, names: Sequence[str] | None = None) -> list[Difference]:
         """Every pair of models in the named statistics, by default in those that are tested."""

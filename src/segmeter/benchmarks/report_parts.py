@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib import resources
 from typing import Any
 
@@ -29,7 +30,7 @@ from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.datasets.volumes.cases import WINDOWS
 from segmeter.models.volumes.preparation import prepared
 from segmeter.stats.intervals import Floats, Resampling
-from segmeter.stats.statistics import G, Statistic, resampling
+from segmeter.stats.statistics import G, Statistic, cards_by_name, resampling
 
 INTERVALS = "95 % intervals from resampling images, Wilson's for counts and shares of objects."
 """How tables with counts of objects explain their intervals."""
@@ -44,6 +45,10 @@ _NOTE = (
     "Differences are first minus second, with 95 % intervals from resampling {units}; p is "
     "two-sided, by exchanging the two {pairs} within {units}."
 )
+
+
+Numbers = dict[tuple[tuple[str, str, str, str], str], SummaryRow]
+"""Rows of a summary by their group and the name of the statistic."""
 
 
 def column_of(card: Statistic, *, plot: bool = False) -> page.Column:
@@ -134,6 +139,12 @@ By = Mapping[page.Column, Callable[[SummaryRow], page.Cell]]
 DATA: By = {page.Column("data"): lambda row: row.dataset}
 
 
+def varied(rows: Sequence[SummaryRow]) -> By:
+    """Columns of dataset and user, each where rows differ in it."""
+    by: By = {**DATA, page.Column("user"): lambda row: row.user}
+    return {c: tell for c, tell in by.items() if len({str(tell(row)) for row in rows}) > 1}
+
+
 def summary_table(
     name: str,
     rows: Sequence[SummaryRow],
@@ -181,13 +192,72 @@ def summary_table(
     return page.Table(name, columns, made, caption, note)
 
 
-def by_dataset(
-    groups: Sequence[G], rows: Sequence[SummaryRow]
-) -> Iterator[tuple[str, list[G], list[SummaryRow]]]:
-    """Each dataset with its groups and its rows of the summary."""
-    for dataset in dict.fromkeys(group.dataset for group in groups):
-        mine = [row for row in rows if row.dataset == dataset]
-        yield dataset, [group for group in groups if group.dataset == dataset], mine
+@dataclass(frozen=True)
+class Findings:
+    """A run with the numbers of its benchmark, for the page that shows them.
+
+    `called` is how tables call a model.
+    """
+
+    run: Results
+    called: Callable[[str], str] = str
+
+    @property
+    def lead(self) -> str:
+        """The protocol that the page begins with."""
+        return self.run.plan.leading_protocol
+
+    @cached_property
+    def cards(self) -> dict[str, Statistic]:
+        return cards_by_name(self.run.benchmark.statistics(self.run))
+
+    @cached_property
+    def rows(self) -> list[SummaryRow]:
+        found = self.run.benchmark.summary(self.run)
+        return [replace(row, model=self.called(row.model)) for row in found]
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """The summary by group and statistic."""
+        return {(row.key, row.statistic): row for row in self.rows}
+
+    @property
+    def leading(self) -> list[SummaryRow]:
+        return [row for row in self.rows if row.protocol == self.lead]
+
+    @cached_property
+    def differences(self) -> list[Difference]:
+        return [
+            replace(d, first=self.called(d.first), second=self.called(d.second))
+            for d in self.run.benchmark.differences(self.run)
+        ]
+
+    def groups(self, kind: type[G], protocol: str = "") -> list[G]:
+        """The groups of a kind, of one protocol or of all."""
+        found = [g for g in self.run.benchmark.groups(self.run) if isinstance(g, kind)]
+        return [g for g in found if protocol in ("", g.protocol)]
+
+    def datasets(self, groups: Sequence[G]) -> Iterator[tuple[str, list[G], list[SummaryRow]]]:
+        """Each dataset with its groups and its rows of the summary."""
+        for dataset in dict.fromkeys(group.dataset for group in groups):
+            mine = [row for row in self.rows if row.dataset == dataset]
+            yield dataset, [group for group in groups if group.dataset == dataset], mine
+
+    def table(
+        self,
+        name: str,
+        rows: Sequence[SummaryRow],
+        names: Iterable[str],
+        plot: str = "",
+        **options: Any,
+    ) -> page.Table:
+        """A table of statistics by name, one of them plotted; `options` go to `summary_table`."""
+        known = [n for n in names if n in self.cards]
+        columns = {n: column_of(self.cards[n], plot=n == plot) for n in known}
+        return summary_table(name, rows, columns, **options)
+
+    def difference_section(self, **options: Any) -> list[page.Section]:
+        return difference_section(self.differences, self.cards, **options)
 
 
 def null_table(
@@ -236,9 +306,7 @@ def headline_sections(
 ) -> list[page.Section]:
     """The sections of a benchmark that declares none: its headline, and differences."""
     columns = {name: column_of(cards[name]) for name in headline or cards}
-    by: By = {**DATA, page.Column("user"): lambda row: row.user}
-    varied = {c: tell for c, tell in by.items() if len({str(tell(row)) for row in rows}) > 1}
-    table = summary_table("results", rows, columns, by=varied, note=INTERVALS)
+    table = summary_table("results", rows, columns, by=varied(rows), note=INTERVALS)
     return [page.Section("Results", blocks=[table]), *difference_section(found, cards)]
 
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from segmeter.benchmarks.costs import cost_of
-from segmeter.benchmarks.declared import Declared, Numbers
 from segmeter.benchmarks.report_parts import (
+    Findings,
+    Numbers,
     available_cases,
     columns_of,
     rounds_axis,
@@ -53,20 +54,17 @@ _TEXT = (
 )
 
 
-def response_sections(
-    run: Results, benchmark: Declared, *, corrections_only: bool = False
-) -> list[page.Section]:
+def response_sections(run: Results, *, corrections_only: bool = False) -> list[page.Section]:
     """Curves by round and sign, tables, calibration, and the sessions that obey least.
 
     `corrections_only` leaves out users who prompt once.
     """
-    lead = run.plan.leading_protocol
-    found = [g for g in benchmark.groups(run) if isinstance(g, Responses) and g.protocol == lead]
+    findings = Findings(run)
+    found, numbers = findings.groups(Responses, findings.lead), findings.numbers
     once = {g.user for g in found if corrections_only and np.nanmax(g.round, initial=1) == 1}
     found = [g for g in found if g.user not in once]
-    numbers = benchmark.numbers(run)
     cost, classes = _price(run), _classes(run)
-    fewest = max((card.fewest for card in benchmark.statistics(run)), default=0)
+    fewest = max((card.fewest for card in findings.cards.values()), default=0)
     blocks: list[page.Block] = []
     compared = list(comparisons(found))
     for members in compared:
@@ -113,11 +111,11 @@ def _without_limits(block: page.Block) -> page.Block:
     return block
 
 
-def followed_notes(run: Results, benchmark: Declared) -> list[page.Block]:
+def followed_notes(run: Results) -> list[page.Block]:
     """A sentence on every dataset where models differ significantly in clicks obeyed."""
     found: dict[tuple[str, str, str], list[Difference]] = {}
-    numbers = benchmark.numbers(run)
-    for d in benchmark.differences(run, ["obeyed"]) if len(run.plan.segmenters) > 1 else ():
+    numbers = Findings(run).numbers
+    for d in run.benchmark.differences(run, ["obeyed"]) if len(run.plan.segmenters) > 1 else ():
         if d.protocol == run.plan.leading_protocol:
             found.setdefault((d.dataset, d.user, d.protocol), []).append(d)
     notes: list[page.Block] = []

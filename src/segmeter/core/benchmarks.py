@@ -225,6 +225,9 @@ class Results(Protocol):
     def plan(self) -> Plan: ...
 
     @property
+    def benchmark(self) -> Benchmark: ...
+
+    @property
     def provenance(self) -> Mapping[str, Any]: ...
 
     @property

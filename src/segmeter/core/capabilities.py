@@ -132,6 +132,13 @@ class Sweeps(Protocol):
 
 
 @capability
+class SweepsProtocols(Protocol):
+    """A method whose sweep has a result for each protocol, all from encoding the scene once."""
+
+    def sweep(self, scene: Scene) -> Mapping[str, Segmentation]: ...
+
+
+@capability
 class SweptByRegions(Protocol):
     """A method that lists the region counts at which its hierarchies are cut."""
 

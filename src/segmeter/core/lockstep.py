@@ -189,7 +189,7 @@ def _next_prompts(
 ) -> list[Timed]:
     """Next prompts of each session with the seconds they took; a team is called once."""
     found: list[Timed] = [((), 0.0)] * len(members)
-    seen = [_observation(*member, number) for member in members]
+    seen = [Observation.of(session, simulated.target, number) for simulated, session in members]
     users = [simulated.user for simulated, _ in members]
 
     def draws(i: int) -> np.random.Generator:
@@ -217,17 +217,3 @@ def _next_prompts(
         for i, answer in zip(places, answers, strict=True):
             found[i] = answer
     return found
-
-
-def _observation(simulated: SimulatedSession, session: Session, number: int) -> Observation:
-    return Observation(
-        session.scene,
-        simulated.target,
-        session.mask,
-        session.prompts,
-        session.protocol,
-        session.encoded,
-        session.last,
-        number,
-        session.rounds,
-    )

@@ -14,7 +14,7 @@ from segmeter.core.prompts import Prompt, Prompts
 from segmeter.core.scenes import Scene, Target
 
 if TYPE_CHECKING:
-    from segmeter.core.sessions import Round
+    from segmeter.core.sessions import Round, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,12 @@ class Observation:
     last: Prediction | None = None
     round: int = 1
     rounds: Sequence[Round] = ()
+
+    @classmethod
+    def of(cls, session: Session, target: Target, number: int) -> Observation:
+        """What the user of a session sees before the round of this number."""
+        seen = session.mask, session.prompts, session.protocol, session.encoded, session.last
+        return cls(session.scene, target, *seen, number, session.rounds)
 
 
 @runtime_checkable

@@ -325,12 +325,9 @@ def _overlaps(
 ) -> tuple[Real, Real]:
     """IoU of all pairs, detections x ground truths, and the detections' areas."""
     if kind == "bbox":
-        from pycocotools import mask as coco
-
         boxes = np.array([d["bbox"] for d in found], dtype=float).reshape(-1, 4)
         theirs = np.array([t["bbox"] for t in ground_truths], dtype=float).reshape(-1, 4)
-        ious = np.array(coco.iou(boxes, theirs, crowd.astype(np.uint8)), dtype=float)
-        return ious.reshape(len(boxes), len(theirs)), boxes[:, 2] * boxes[:, 3]
+        return box_ious(boxes, theirs, crowd), boxes[:, 2] * boxes[:, 3]
     masks = [_mask(d, size) for d in found]
     others = [_mask(t, size) for t in ground_truths]
     ious = _mask_ious(masks, others, crowd)
@@ -356,6 +353,20 @@ def _mask_ious(masks: Sequence[Mask], others: Sequence[Mask], crowd: npt.NDArray
     theirs = np.array([o.area for o in others], dtype=float)
     whole = np.where(crowd, areas, areas + theirs - both)
     return np.asarray(np.divide(both, whole, out=np.zeros_like(both), where=whole > 0))
+
+
+def box_ious(boxes: Real, others: Real, crowd: npt.NDArray[np.bool_]) -> Real:
+    """IoU of boxes `(n, 4)` and others `(m, 4)`, each x, y, width, height; `(n, m)`.
+
+    Where the other is a crowd region, the share of the box that lies in it.
+
+    >>> box_ious(np.array([[0.0, 0, 4, 4]]), np.array([[0.0, 0, 8, 4]]), np.array([False])).tolist()
+    [[0.5]]
+    """
+    from pycocotools import mask as coco
+
+    ious = np.array(coco.iou(boxes, others, crowd.astype(np.uint8)), dtype=float)
+    return ious.reshape(len(boxes), len(others))
 
 
 def _classes(

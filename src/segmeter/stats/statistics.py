@@ -89,12 +89,16 @@ def share_of_known(group: Group, flags: Floats) -> Interval | None:
 
 
 def percentile_interval(group: Group, values: Floats) -> Interval | None:
-    """The mean with the middle 95 % of resampled means; no limits for a single image.
+    """The mean with the middle 95 % of resampled means; none unless every object has a value.
+
+    A single image gives no limits.
 
     >>> group = Group("m", "d", "", "corrected", (("s1", "a"), ("s2", "b")), ("s1", "s2"))
     >>> percentile_interval(group, np.array([1.0, 3.0]))
     Interval(value=2.0, low=1.0, high=3.0)
     """
+    if np.isnan(values).any():
+        return None
     drawn = resampling(group)
     draws = drawn.means(values)[:, 0] if drawn.clusters > 1 else np.empty(0)
     return percentiles(float(values.mean()), draws)

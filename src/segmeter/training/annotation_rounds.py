@@ -151,16 +151,7 @@ class AnnotatedObject:
         session = self.session
         if not prompted:
             return session.request(()) if session.prompts else None
-        seen = Observation(
-            scene=self.scene,
-            target=self.target,
-            mask=session.mask,
-            prompts=session.prompts,
-            protocol=self.protocol,
-            encoded=session.encoded,
-            last=session.last,
-            round=len(session.prompts) + 1,
-        )
+        seen = Observation.of(session, self.target, len(session.prompts) + 1)
         given = as_prompts(user.next(seen, generator(*seed, self.scene.name, self.target.id)))
         if not given:
             return None

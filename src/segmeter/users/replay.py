@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +14,7 @@ from segmeter.core import catalogue
 from segmeter.core.capabilities import GivesLater, GivesPrompts, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click, Prompt, Prompts, kind_of
+from segmeter.core.scenes import Dataset
 from segmeter.core.users import Observation
 from segmeter.datasets.recorded_clicks import Clicks, UnknownImage, read_clicks, read_prompts
 
@@ -112,12 +113,13 @@ class RecordedUser:
         )
 
 
-def check_clicks(path: Path, scenes: Mapping[str, Collection[str]], absent: str) -> None:
+def check_clicks(path: Path, datasets: Iterable[Dataset], absent: str) -> None:
     """Refuse a clicks file with a wrong row, or with no click on a dataset of the run.
 
     Rows of datasets outside the run are checked too, but for their images.
     """
-    known = {NAMES.get(name, name): frozenset(ids) for name, ids in scenes.items()}
+    names = {dataset.card.name: dataset.scenes() for dataset in datasets}
+    known = {NAMES.get(name, name): frozenset(ids) for name, ids in names.items()}
     try:
         clicks = read_clicks(path, known if absent == "refuse" else None)
     except UnknownImage as error:

@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 from segmeter.benchmarks.video import VideoBenchmark
-from segmeter.benchmarks.video.simulation import simulate_video
 from segmeter.benchmarks.video.statistics import at_seconds, davis_area
+from segmeter.benchmarks.video.work import work as simulate_video
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput

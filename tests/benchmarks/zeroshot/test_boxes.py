@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.by_group.breakdown import splits
-from segmeter.benchmarks.zeroshot.boxes.sources import masks_of_boxes
 from segmeter.benchmarks.zeroshot.boxes.statistics import Scored, groups
+from segmeter.benchmarks.zeroshot.boxes.work import masks_of_boxes
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.detection_ground_truth import (

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
-from typing import ClassVar
 
 from segmeter.benchmarks.concepts.pairs import Pair, digest_of, pairs_of, read_phrases
 from segmeter.benchmarks.declared import Declared
+from segmeter.benchmarks.sessions import timed_encode
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row, RunOption
 from segmeter.core.capabilities import ChecksData, capable
@@ -16,10 +16,10 @@ from segmeter.core.errors import BadInput
 from segmeter.core.models import Model, Request
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Prompt, Text
-from segmeter.core.rows import DETECTION_ROWS, JOB_KEY, Column, Schema
+from segmeter.core.rows import DETECTION_ROWS, JOB_KEY, Column
 from segmeter.core.scenes import Dataset, Scene
 
-CONCEPT_ROWS: Schema = replace(
+CONCEPT_ROWS = replace(
     DETECTION_ROWS.plus(
         [
             Column("target", "text", "the phrase"),
@@ -32,15 +32,14 @@ CONCEPT_ROWS: Schema = replace(
 
 
 @catalogue.benchmarks.add("concepts", summary="all objects that a text prompt names, by cgF1")
-@dataclass(frozen=True, slots=True)
 @capable(ChecksData)
 class Concepts(Declared):
     """All objects of a phrase: cgF1, its parts, and recall of the named objects."""
 
-    name: str = "concepts"
-    example: ClassVar[str] = "--model text-detect --dataset coco --data DATA"
-    headline: ClassVar[tuple[str, ...]] = ("cgf1", "pmf1", "il-mcc", "recall@0.5", "top-1")
-    options: ClassVar[tuple[RunOption, ...]] = (
+    name = "concepts"
+    example = "--model text-detect --dataset coco --data DATA"
+    headline = ("cgf1", "pmf1", "il-mcc", "recall@0.5", "top-1")
+    options = (
         RunOption(
             "phrases", str, "", "CSV of image, phrase and optionally objects; by default the class "
             "names of the data are the phrases.",
@@ -52,9 +51,9 @@ class Concepts(Declared):
         ),
         RunOption("digest", str, ""),
     )  # fmt: skip
-    schema: ClassVar[Schema] = CONCEPT_ROWS
-    pages: ClassVar[str] = "sections"
-    citations: ClassVar[Mapping[str, str]] = {"benchmark concepts": "carion2025"}
+    schema = CONCEPT_ROWS
+    pages = "sections"
+    cited = "carion2025"
 
     def plan(self, plan: Plan) -> Plan:
         filled = self.filled(plan)
@@ -77,15 +76,12 @@ class Concepts(Declared):
             what = "text" if lost[0] == "text" else "example boxes"
             raise BadInput(f"model '{segmenter.card.name}' takes no {what}")
         pairs = pairs_of(scene, plan.options["phrases"], plan.options["negatives"], plan.seed)
-        requests = [Request(_prompts(pair, prompt)) for pair in pairs]
-        pairs = [pair for pair, request in zip(pairs, requests, strict=True) if request.prompts]
-        requests = [request for request in requests if request.prompts]
+        asked = [(pair, given) for pair in pairs if (given := _prompts(pair, prompt))]
+        encoded, seconds_encode = timed_encode(segmenter, scene)
         start = perf_counter()
-        encoded = segmenter.encode(scene)
-        ready = perf_counter()
-        predictions = encoded.predict(requests)
+        predictions = encoded.predict([Request(given) for _, given in asked])
         rows: list[Row] = []
-        for pair, prediction in zip(pairs, predictions, strict=True):
+        for (pair, _), prediction in zip(asked, predictions, strict=True):
             found = [(float(s), prediction.mask(k)) for k, s in enumerate(prediction.scores)]
             found.sort(key=lambda one: -one[0])
             head: Row = {
@@ -95,14 +91,13 @@ class Concepts(Declared):
                 "shape": list(scene.shape),
                 "label": pair.kind,
             }
-            rows.append(
-                head | {"rank": 0, "ground_truth": pair.to_json(), "seconds_encode": ready - start}
-            )
+            truth = {"ground_truth": pair.to_json(), "seconds_encode": seconds_encode}
+            rows.append(head | {"rank": 0} | truth)
             rows += [
                 head | {"rank": rank, "score": score, "mask": mask.to_coco()["counts"]}
                 for rank, (score, mask) in enumerate(found, start=1)
             ]
-        seconds = (perf_counter() - ready) / max(1, len(pairs))
+        seconds = (perf_counter() - start) / max(1, len(asked))
         return [row | {"seconds": seconds} for row in rows]
 
 

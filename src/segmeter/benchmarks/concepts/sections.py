@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.concepts import Concepts
 from segmeter.benchmarks.concepts.statistics import CUTS, ConceptPairs
 from segmeter.core import sections as page
-from segmeter.core.benchmarks import Results, SummaryRow
+from segmeter.core.benchmarks import Results
 from segmeter.core.errors import SegmeterError
 from segmeter.core.prompts import Text
 from segmeter.measures.concepts import concept_scores
-from segmeter.stats.statistics import Statistic, cards_by_name
 
 _SHOWN = 6
 _RULE = (
@@ -33,22 +31,16 @@ _KINDS = ("positive", "hard negative", "negative")
 
 def sections(run: Results) -> list[page.Section]:
     """All sections, in reading order."""
-    benchmark = Concepts()
-    cards = cards_by_name(benchmark.statistics(run))
-    rows = benchmark.summary(run)
-    columns = {name: parts.column_of(card) for name, card in cards.items()}
-    lead = run.plan.leading_protocol
-    found = [g for g in benchmark.groups(run) if isinstance(g, ConceptPairs)]
-    leading = [group for group in found if group.protocol == lead]
-    table = parts.summary_table("concepts", rows, columns, by=parts.DATA, note=parts.INTERVALS)
-    own = [row for row in rows if row.protocol == lead]
-    blocks: list[page.Block] = [*_answer(leading, own, cards), table, page.Note(_RULE)]
+    found = parts.Findings(run)
+    leading = found.groups(ConceptPairs, found.lead)
+    table = found.table("concepts", found.rows, found.cards, by=parts.DATA, note=parts.INTERVALS)
+    blocks: list[page.Block] = [*_answer(found, leading), table, page.Note(_RULE)]
     made = [
         page.Section("Results", blocks=blocks),
         page.Section("Answers by kind of pair", blocks=[_kinds(leading)]),
         page.Section("Phrases with most errors", blocks=[_phrases(leading)]),
         page.Section("Score threshold", blocks=_curve(leading)),
-        *parts.difference_section(benchmark.differences(run), cards),
+        *found.difference_section(),
     ]
     failures = [illustration for group in leading for illustration in _failures(run, group)]
     if failures:
@@ -57,9 +49,7 @@ def sections(run: Results) -> list[page.Section]:
     return made
 
 
-def _answer(
-    groups: Sequence[ConceptPairs], rows: Sequence[SummaryRow], cards: Mapping[str, Statistic]
-) -> list[page.Block]:
+def _answer(found: parts.Findings, groups: Sequence[ConceptPairs]) -> list[page.Block]:
     first = groups[:1]
     pairs = Counter(one.pair.kind for group in first for one in group.answers)
     detail = (
@@ -67,7 +57,7 @@ def _answer(
         f"pairs of {len({c for group in first for c in group.clusters})} images."
     )
     undefined = page.Note("cgF1 is undefined: there are no negative pairs, or none was answered.")
-    return parts.best_answer(rows, ("cgf1",), cards, detail) or [undefined]
+    return parts.best_answer(found.leading, ("cgf1",), found.cards, detail) or [undefined]
 
 
 def _curve(groups: Sequence[ConceptPairs]) -> list[page.Block]:

@@ -222,21 +222,22 @@ def _answered(phrase: str, line: dict[str, Any]) -> Answered:
     return Answered(pair, [m for m, _ in found], [s for _, s in found])
 
 
-def _number(name: str, title: str, of: str, **options: Any) -> Statistic:
+def _number(
+    name: str,
+    title: str,
+    of: str = "",
+    which: Callable[[ConceptPairs], _Numbers | None] = lambda g: g.plain,
+    **more: Any,
+) -> Statistic:
     """A statistic of whole groups, by the name of the evaluator's number."""
-    percent = options.pop("percent", True)
-    which: Callable[[ConceptPairs], _Numbers | None] = options.pop("which", lambda g: g.plain)
+    of = of or name
     return Statistic(
         name,
         title,
-        "%" if percent else "",
-        1 if percent else 3,
-        options.pop("better", "higher"),
-        percent,
         whole=lambda g: None if (found := which(g)) is None else found.estimate(of),
         of=ConceptPairs,
         pair=lambda a, b: _compared(which(a), which(b), of),
-        tested=options.pop("tested", "on request"),
+        **{"unit": "%", "digits": 1, "better": "higher", "percent": True, **more},
     )
 
 
@@ -260,18 +261,18 @@ def _shares(hit: Callable[[Floats], Any]) -> Callable[[ConceptPairs], Floats]:
 
 
 STATISTICS: tuple[Statistic, ...] = (
-    _number("cgf1", "cgF1", "cgf1", tested="yes"),
+    _number("cgf1", "cgF1", tested="yes"),
     _number("pmf1", "positive micro F1", "positive-micro-f1", tested="yes"),
-    _number("il-mcc", "image-level MCC", "il-mcc", percent=False, tested="yes"),
-    _number("cgf1-calibrated", "cgF1, calibrated", "cgf1", which=lambda g: g.calibrated),
-    _number("cgf1@0.5", "cgF1 at IoU 0.5", "cgf1@0.5"),
-    _number("cgf1@0.75", "cgF1 at IoU 0.75", "cgf1@0.75"),
+    _number("il-mcc", "image-level MCC", unit="", digits=3, percent=False, tested="yes"),
+    _number("cgf1-calibrated", "cgF1, calibrated", "cgf1", lambda g: g.calibrated),
+    _number("cgf1@0.5", "cgF1 at IoU 0.5"),
+    _number("cgf1@0.75", "cgF1 at IoU 0.75"),
     _number("macro-f1", "positive macro F1", "positive-macro-f1"),
-    _number("precision@0.5", "precision at IoU 0.5", "precision@0.5"),
-    _number("recall@0.5", "recall at IoU 0.5", "recall@0.5"),
-    _number("recall@0.75", "recall at IoU 0.75", "recall@0.75"),
-    _number("il-recall", "positive pairs answered", "il-recall"),
-    _number("il-fpr", "negative pairs answered", "il-fpr", better="lower"),
+    _number("precision@0.5", "precision at IoU 0.5"),
+    _number("recall@0.5", "recall at IoU 0.5"),
+    _number("recall@0.75", "recall at IoU 0.75"),
+    _number("il-recall", "positive pairs answered"),
+    _number("il-fpr", "negative pairs answered", better="lower"),
     Statistic(
         "top-1", "top-1, single objects", "%", 1, "higher", True,
         _shares(lambda iou: iou[:, 0] >= _FOUND), share_of_known, of=ConceptPairs,

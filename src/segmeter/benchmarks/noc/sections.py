@@ -51,7 +51,7 @@ def sections(run: Results) -> list[page.Section]:
             [noc.clicks_to(goal), noc.seconds_until(goal)],
             goal.value if goal.measure == "iou" else 1.0,
         ),
-        *response_sections(run, Noc()),
+        *response_sections(run),
         _time(made, run),
         *_cases(run, made),
     ]

@@ -86,8 +86,8 @@ class Rclicks(Declared):
         if plan.options["clicks"]:
             from segmeter.users.replay import check_clicks
 
-            scenes = {dataset.card.name: dataset.scenes() for dataset in datasets.values()}
-            check_clicks(Path(plan.options["clicks"]), scenes, plan.options["absent"])
+            absent = plan.options["absent"]
+            check_clicks(Path(plan.options["clicks"]), datasets.values(), absent)
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         from segmeter.benchmarks.rclicks.simulation import simulate_people

@@ -27,7 +27,7 @@ def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     found = findings(run)
     lead = [f for f in found if f.trial.protocol == "corrected"] or found
-    followed, rows = followed_notes(run, Rclicks()), Rclicks().summary(run)
+    followed, rows = followed_notes(run), Rclicks().summary(run)
     leading = [row for row in rows if row.protocol == lead[0].trial.protocol]
     pairwise = pairwise_result(lead, Rclicks().differences(run))
     maps = {str(spec.options.get("map", "prior")) for spec in run.plan.users if spec.options}
@@ -42,7 +42,7 @@ def sections(run: Results) -> list[Section]:
             "Where people click", _MAPS.format(", ".join(sorted(maps))), maps_and_groups(run, lead)
         ),
         Section("Hardest objects", _HARD, [*_ranking(lead), *hard_targets(run, lead)]),
-        *response_sections(run, Rclicks()),
+        *response_sections(run),
         Section("Correlation of statistics", _SAME, [correlations(lead)], folded=True),
         Section(
             "Every statistic and its null", _NULL, _null_tables(found, rows, True), folded=True

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.seism.methods import PEOPLE
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import PaperLayout, Row
+from segmeter.core.benchmarks import PaperLayout
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Method
 from segmeter.core.plans import Plan
 from segmeter.core.rows import JOB_KEY, SESSION_ROWS, Column, Kind, Schema
-from segmeter.core.scenes import Scene
 
 
 def _columns(kind: Kind, *names: str) -> tuple[Column, ...]:
@@ -57,27 +53,20 @@ _SUMMARY = "partitions and boundaries against human ones (F_b, F_op, covering, P
 
 
 @catalogue.benchmarks.add("seism", summary=_SUMMARY)
-@dataclass(frozen=True, slots=True)
 class Seism(Declared):
     """Methods swept over their settings against all annotators of each image.
 
     People are judged too, each one against the others: the point that methods aim at.
     """
 
-    name: str = "seism"
-    example: ClassVar[str] = "--method quadtree --dataset bsds500 --data DATA"
-    evaluates: ClassVar[tuple[str, ...]] = ("method",)
-    schema: ClassVar[Schema] = SEISM_ROWS
-    pages: ClassVar[str] = "sections"
-    headline: ClassVar[tuple[str, ...]] = (
-        "fb-ods",
-        "fop-ods",
-        "covering-ods",
-        "pri-ods",
-        "voi-ods",
-    )
-    citations: ClassVar[Mapping[str, str]] = {"benchmark seism": "ponttuset2016"}
-    layout: ClassVar[PaperLayout | None] = PaperLayout(
+    name = "seism"
+    example = "--method quadtree --dataset bsds500 --data DATA"
+    evaluates = ("method",)
+    schema = SEISM_ROWS
+    pages = "sections"
+    headline = ("fb-ods", "fop-ods", "covering-ods", "pri-ods", "voi-ods")
+    cited = "ponttuset2016"
+    layout = PaperLayout(
         {"fb-ods": "Fb", "fop-ods": "Fop"},
         "Boundaries (Fb) and objects and parts (Fop), best setting for the whole dataset (ODS)",
     )
@@ -98,11 +87,6 @@ class Seism(Declared):
             rounds=1,
             options=self.options_of(plan),
         )
-
-    def work(self, segmenter: Method, scene: Scene, plan: Plan) -> list[Row]:
-        from segmeter.benchmarks.seism.work import rows_of
-
-        return rows_of(segmenter, scene, plan.threads)
 
 
 def segmenter_spec(spec: Spec) -> Spec:

@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Protocol
 
-import numpy as np
-
-from segmeter.benchmarks.seism.pairs import (
-    BOUNDARY,
-    Annotated,
-    PairScores,
-    in_parallel,
-    partners,
-    turned,
-)
-from segmeter.benchmarks.seism.work import GroundTruths, Level, levels_of, results_of
+from segmeter.benchmarks.seism.pairs import BOUNDARY, MethodSweeps, PairScores
 from segmeter.core import sections as page
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Method, ProtocolName, Segmentation
-from segmeter.core.scenes import Dataset
+from segmeter.core.models import ProtocolName
 from segmeter.measures.meta import (
     Densities,
     Discrimination,
-    Sweep,
     against_baselines,
     against_swapped,
     densities,
     global_score,
     human_discrimination,
 )
-from segmeter.measures.partitions import scores_of
-from segmeter.stats.intervals import Floats, Interval, Resampling
-
-_PRECISION_RECALL = {"fop": ("pop", "rop"), "fr": ("pr", "rr"), "fb": ("pb", "rb")}
-_DISTANCES = ("voi",)
-Columns = dict[str, Floats]
-
-
-class Pictured(Annotated, Dataset, Protocol):
-    """A dataset with images to segment and people's partitions of them."""
+from segmeter.stats.intervals import Interval, Resampling
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +42,6 @@ class MetaRow:
     def value(self) -> float:
         """Global, or SIHD where that alone was asked for; rows are ranked by it."""
         return self.overall if self.overall is not None else self.sihd.value if self.sihd else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class MethodSweeps:
-    """A method's scores on its own images and with images swapped, by column.
-
-    Row i of `swapped` is the result for another image, judged by the ground truth of image i.
-    """
-
-    images: tuple[str, ...]
-    own: Columns
-    swapped: Columns
-
-    def sweep(self, measure: str, swapped: bool = False) -> Sweep:
-        table = self.swapped if swapped else self.own
-        sign = -1.0 if measure in _DISTANCES else 1.0
-        parts = [table[name] for name in _PRECISION_RECALL.get(measure, ())]
-        return Sweep(sign * table[measure], *parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,69 +81,6 @@ def meta_rows(
 def densities_of(pairs: PairScores) -> dict[str, Densities]:
     """How the scores of same and different pairs are spread, by measure (Fig. 5)."""
     return {m: densities(pairs.same[m], pairs.different[m]) for m in pairs.same}
-
-
-def sweep_method(
-    method: Method,
-    dataset: Pictured,
-    measures: Sequence[str],
-    limit: int | None = None,
-    workers: int = 1,
-) -> MethodSweeps:
-    """Run a method on all images and score it by its own and the partner's ground truth."""
-    images = list(dataset.scenes())[:limit]
-    other = partners(images)
-    work = partial(_image_sweep, method, dataset, other, tuple(measures))
-    found = in_parallel(work, images, workers)
-    if len({len(own) for own, _ in found}) != 1:
-        raise BadInput(f"{method.card.name} has other settings on some images than on others")
-    own, swapped = _table([own for own, _ in found]), _table([away for _, away in found])
-    # The result of image j was judged by the ground truth of its partner: sort by the judge.
-    place = {image: k for k, image in enumerate(images)}
-    order = np.argsort([place[other[image]] for image in images])
-    return MethodSweeps(tuple(images), own, {k: v[order] for k, v in swapped.items()})
-
-
-def _image_sweep(
-    method: Method,
-    dataset: Pictured,
-    other: Mapping[str, str],
-    measures: Sequence[str],
-    image: str,
-) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
-    """Scores at each setting against the own ground truth, and against the partner's."""
-    scene = dataset.load(image)
-    results = results_of(method, scene)
-    found = []
-    for judge in (image, other[image]):
-        labels = dataset.partitions(judge)
-        ground_truths = GroundTruths.of(labels, "fb" in measures)
-        away = {name: _turned(result, labels[0].shape) for name, result in results.items()}
-        found.append([_scores(level, measures) for level in levels_of(method, away, ground_truths)])
-    return found[0], found[1]
-
-
-def _turned(result: Segmentation, shape: tuple[int, ...]) -> Segmentation:
-    """A result that fits a ground truth of the other orientation."""
-    contours = tuple(2 * side + 1 for side in shape)
-    return Segmentation(
-        labels=None if result.labels is None else turned(result.labels, shape),
-        levels=None if result.levels is None else turned(result.levels, contours),
-        edges=None if result.edges is None else turned(result.edges, shape),
-    )
-
-
-def _scores(level: Level, measures: Sequence[str]) -> dict[str, float]:
-    found = {} if level.comparison is None else scores_of(level.comparison, measures)
-    if level.boundaries is not None:
-        counts = level.boundaries
-        found |= {"fb": counts.f, "pb": counts.precision, "rb": counts.recall}
-    return found
-
-
-def _table(images: Sequence[Sequence[Mapping[str, float]]]) -> Columns:
-    names = images[0][0]
-    return {n: np.array([[level[n] for level in row] for row in images]) for n in names}
 
 
 def _sihd(pairs: PairScores, measure: str, protocol: ProtocolName) -> Interval:
@@ -300,26 +196,23 @@ def _answer(ranked: Sequence[MetaRow]) -> page.Answer:
 
 
 def _meta_table(ranked: Sequence[MetaRow]) -> page.Table:
-    def share(name: str) -> Callable[[MetaRow], page.Cell]:
-        return lambda row: None if (i := getattr(row, name)) is None else page.Value.of(i)
-
+    cells: dict[str, Callable[[MetaRow], page.Cell]] = {
+        "SIHD": lambda row: row.sihd and page.Value.of(row.sihd),
+        "SABD": lambda row: row.sabd and page.Value.of(row.sabd),
+        "SISD": lambda row: row.sisd and page.Value.of(row.sisd),
+        "Global": lambda row: row.overall,
+    }
     columns: dict[page.Column, Callable[[MetaRow], page.Cell]] = {
         page.Column("measure"): lambda row: page.Label(
             NAMES.get(row.measure, row.measure), protocol=row.protocol
         )
     }
-    for title in ("SIHD", "SABD", "SISD"):
-        if any(getattr(row, title.lower()) is not None for row in ranked):
-            columns[_percent(title)] = share(title.lower())
-    if any(row.overall is not None for row in ranked):
-        columns[_percent("Global")] = lambda row: row.overall
-    name, protocol = f"meta-measures-{ranked[0].protocol}", ranked[0].protocol.capitalize()
-    caption = f"{protocol}: with 95 % intervals over images"
-    return page.Table.of(name, ranked, columns, caption)
-
-
-def _percent(title: str) -> page.Column:
-    return page.Column(title, "%", digits=1, percent=True, better="higher")
+    for title, cell in cells.items():
+        if any(cell(row) is not None for row in ranked):
+            columns[page.Column(title, "%", digits=1, percent=True, better="higher")] = cell
+    protocol = ranked[0].protocol
+    caption = f"{protocol.capitalize()}: with 95 % intervals over images"
+    return page.Table.of(f"meta-measures-{protocol}", ranked, columns, caption)
 
 
 def _densities(measure: str, pairs: PairScores) -> page.Chart:

@@ -1,11 +1,11 @@
-"""Pairs for the meta-measures: people's partitions of the same and of other images."""
+"""Scores for the meta-measures: of people and methods, on their own images and on others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
 
@@ -13,18 +13,24 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.benchmarks.report_parts import published_rows
+from segmeter.benchmarks.seism.work import GroundTruths, Level, levels_of, results_of
 from segmeter.core.errors import BadInput
-from segmeter.measures.boundaries import BoundaryCounts, count_boundaries
-from segmeter.measures.outlines import Grid, Outline, outline
+from segmeter.core.models import Method, Segmentation
+from segmeter.core.scenes import Dataset
+from segmeter.measures.meta import Sweep
+from segmeter.measures.outlines import Grid
 from segmeter.measures.partitions import scores_of
-from segmeter.measures.tables import Regions, compare, regions
+from segmeter.measures.tables import Labels, compare
+from segmeter.stats.intervals import Floats
 
-Labels = npt.NDArray[np.int32]
 Scores = dict[str, float]
+Columns = dict[str, Floats]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 BOUNDARY: dict[str, Grid] = {"fb": "pixel", "fb-contour": "contour"}
+_PRECISION_RECALL = {"fop": ("pop", "rop"), "fr": ("pr", "rr"), "fb": ("pb", "rb")}
+_DISTANCES = ("voi",)
 
 
 class Annotated(Protocol):
@@ -35,30 +41,35 @@ class Annotated(Protocol):
     def partitions(self, scene: str) -> list[Labels]: ...
 
 
+class Pictured(Annotated, Dataset, Protocol):
+    """A dataset with images to segment and people's partitions of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class PairScores:
     """Scores of people's partitions, by measure: one value an annotation and image."""
 
     images: tuple[str, ...]
-    same: dict[str, npt.NDArray[np.float64]]
-    different: dict[str, npt.NDArray[np.float64]]
+    same: Columns
+    different: Columns
 
 
-class Cut:
-    """A partition, numbered and outlined when first asked for."""
+@dataclass(frozen=True, slots=True)
+class MethodSweeps:
+    """A method's scores on its own images and with images swapped, by column.
 
-    def __init__(self, labels: Labels) -> None:
-        self.labels = labels
-        self._outlines: dict[Grid, Outline] = {}
+    Row i of `swapped` is the result for another image, judged by the ground truth of image i.
+    """
 
-    @cached_property
-    def regions(self) -> Regions:
-        return regions(self.labels)
+    images: tuple[str, ...]
+    own: Columns
+    swapped: Columns
 
-    def outline(self, grid: Grid) -> Outline:
-        if grid not in self._outlines:
-            self._outlines[grid] = outline(self.labels, grid)
-        return self._outlines[grid]
+    def sweep(self, measure: str, swapped: bool = False) -> Sweep:
+        table = self.swapped if swapped else self.own
+        sign = -1.0 if measure in _DISTANCES else 1.0
+        parts = [table[name] for name in _PRECISION_RECALL.get(measure, ())]
+        return Sweep(sign * table[measure], *parts)
 
 
 def human_pairs(
@@ -131,31 +142,92 @@ def in_parallel(
 def _image_pairs(
     dataset: Annotated, measures: Sequence[str], other: dict[str, str], image: str
 ) -> list[tuple[Scores, Scores]]:
-    mine = [Cut(labels) for labels in dataset.partitions(image)]
-    shape = mine[0].labels.shape
-    theirs = [Cut(turned(labels, shape)) for labels in dataset.partitions(other[image])]
-    if len(mine) < 2:
+    labels = dataset.partitions(image)
+    if len(labels) < 2:
         return []
+    grids = [grid for measure, grid in BOUNDARY.items() if measure in measures]
+    mine = GroundTruths.of(labels, grids)
+    others = [turned(part, labels[0].shape) for part in dataset.partitions(other[image])]
+    theirs = GroundTruths.of(others, grids)
     return [
-        (_scores([*mine[:k], *mine[k + 1 :]], cut, measures), _scores(theirs, cut, measures))
-        for k, cut in enumerate(mine)
+        (_scores(mine.without(k), part, measures), _scores(theirs, part, measures))
+        for k, part in enumerate(labels)
     ]
 
 
-def _scores(ground_truths: Sequence[Cut], prediction: Cut, measures: Sequence[str]) -> Scores:
+def _scores(ground_truths: GroundTruths, prediction: Labels, measures: Sequence[str]) -> Scores:
     found: Scores = {}
     for measure, grid in BOUNDARY.items():
-        if measure in measures:
-            found[measure] = _boundary(ground_truths, prediction, grid).f
+        counts = ground_truths.boundaries(prediction, grid)
+        if counts is not None:
+            found[measure] = counts.f
     if any(measure not in BOUNDARY for measure in measures):
-        found |= scores_of(
-            compare([t.regions for t in ground_truths], prediction.regions), measures
-        )
+        found |= scores_of(compare(ground_truths.partitions, prediction), measures)
     unknown = [measure for measure in measures if measure not in found]
     if unknown:
         raise BadInput(f"'{unknown[0]}' is not a measure of partitions; 'segmeter list measures'")
     return found
 
 
-def _boundary(ground_truths: Sequence[Cut], prediction: Cut, grid: Grid) -> BoundaryCounts:
-    return count_boundaries([t.outline(grid) for t in ground_truths], prediction.outline(grid))
+def sweep_method(
+    method: Method,
+    dataset: Pictured,
+    measures: Sequence[str],
+    limit: int | None = None,
+    workers: int = 1,
+) -> MethodSweeps:
+    """Run a method on all images and score it by its own and the partner's ground truth."""
+    images = list(dataset.scenes())[:limit]
+    other = partners(images)
+    work = partial(_image_sweep, method, dataset, other, tuple(measures))
+    found = in_parallel(work, images, workers)
+    if len({len(own) for own, _ in found}) != 1:
+        raise BadInput(f"{method.card.name} has other settings on some images than on others")
+    own, swapped = _table([own for own, _ in found]), _table([away for _, away in found])
+    # The result of image j was judged by the ground truth of its partner: sort by the judge.
+    place = {image: k for k, image in enumerate(images)}
+    order = np.argsort([place[other[image]] for image in images])
+    return MethodSweeps(tuple(images), own, {k: v[order] for k, v in swapped.items()})
+
+
+def _image_sweep(
+    method: Method,
+    dataset: Pictured,
+    other: Mapping[str, str],
+    measures: Sequence[str],
+    image: str,
+) -> tuple[list[Scores], list[Scores]]:
+    """Scores at each setting against the own ground truth, and against the partner's."""
+    scene = dataset.load(image)
+    results = results_of(method, scene)
+    found = []
+    for judge in (image, other[image]):
+        labels = dataset.partitions(judge)
+        ground_truths = GroundTruths.of(labels, ["pixel"] if "fb" in measures else [])
+        away = {name: _turned(result, labels[0].shape) for name, result in results.items()}
+        found.append(
+            [_level_scores(level, measures) for level in levels_of(method, away, ground_truths)]
+        )
+    return found[0], found[1]
+
+
+def _turned(result: Segmentation, shape: tuple[int, ...]) -> Segmentation:
+    """A result that fits a ground truth of the other orientation."""
+    contours = tuple(2 * side + 1 for side in shape)
+    shapes = {"labels": shape, "levels": contours, "edges": shape}
+    given = {name: getattr(result, name) for name in shapes}
+    fitting = {n: turned(a, shapes[n]) for n, a in given.items() if a is not None}
+    return replace(result, **fitting)
+
+
+def _level_scores(level: Level, measures: Sequence[str]) -> Scores:
+    found = {} if level.comparison is None else scores_of(level.comparison, measures)
+    if level.boundaries is not None:
+        counts = level.boundaries
+        found |= {"fb": counts.f, "pb": counts.precision, "rb": counts.recall}
+    return found
+
+
+def _table(images: Sequence[Sequence[Scores]]) -> Columns:
+    names = images[0][0]
+    return {n: np.array([[level[n] for level in row] for row in images]) for n in names}

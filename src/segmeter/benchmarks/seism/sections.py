@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from segmeter.benchmarks.report_parts import (
-    best_answer,
-    by_dataset,
-    column_of,
-    difference_section,
-    summary_table,
-)
-from segmeter.benchmarks.seism import Seism
-from segmeter.benchmarks.seism.statistics import STATISTICS, MethodTables, human_points
+from segmeter.benchmarks import report_parts as parts
+from segmeter.benchmarks.seism.statistics import SweptTables, human_points
 from segmeter.core import sections as page
-from segmeter.core.benchmarks import Results, SummaryRow
+from segmeter.core.benchmarks import Results
 from segmeter.measures.curves import Curve, Point
-from segmeter.stats.statistics import cards_by_name
 
 _NAMES = {"fb": "F of boundaries, F_b", "fop": "F of objects and parts, F_op"}
-_CARDS = cards_by_name(STATISTICS)
 _PROTOCOLS = (
     "**published**: as the authors' programs compute it, with one setting for all images "
     "chosen on the very images that are judged; F_b from pooled counts, F_op from mean "
@@ -34,17 +26,45 @@ _PROTOCOLS = (
 
 def sections(run: Results) -> list[page.Section]:
     """All sections, in reading order, a dataset after the other."""
-    benchmark, people = Seism(), human_points(run)
-    corrected = [
-        g
-        for g in benchmark.groups(run)
-        if isinstance(g, MethodTables) and g.protocol == "corrected"
-    ]
-    made = [
-        _overview(dataset, here, rows, people.get(dataset, {}))
-        for dataset, here, rows in by_dataset(corrected, benchmark.summary(run))
-    ]
-    return [*made, *difference_section(benchmark.differences(run), _CARDS, folded=True)]
+    found, points = parts.Findings(run), human_points(run)
+    made = []
+    for dataset, here, rows in found.datasets(found.groups(SweptTables, "corrected")):
+        people = points.get(dataset, {})
+        charts = [
+            precision_recall_chart(title, [(g.model, g.curve(m)) for g in drawn], people.get(m))
+            for m, title in _NAMES.items()
+            if (drawn := [g for g in here if m == "fb" or g.has_regions])
+        ]
+        table = partial(found.table, rows=rows, who="method", ranked=True)
+        curves = table(
+            f"{dataset}-curves",
+            names=[f"{m}-{kind}" for m in _NAMES for kind in ("ods", "ois", "ap")],
+            caption="F over settings, with 95 % intervals; people are each judged by the others",
+        )
+        regions = table(
+            f"{dataset}-regions",
+            names=[
+                f"{m}-{kind}" for m in ("covering", "pri", "voi") for kind in ("ods", "ois", "best")
+            ],
+            caption="The region benchmark of BSDS500 (VoI in bits, lower is better)",
+        )
+        if people:
+            # As text: people are no method, and the best of the methods is the one set strong.
+            human = {found.cards[f"{m}-ods"].title: f"{point.f:.3f}" for m, point in people.items()}
+            line: list[page.Cell] = [human.get(column.title) for column in curves.columns[1:]]
+            curves = replace(curves, rows=[*curves.rows, [page.Label("people"), *line]])
+        caption = "Boundaries and regions together: a method may be good at one and not the other."
+        published = [row for row in rows if row.protocol == "published"]
+        agreed = "; ".join(f"People: {_NAMES[m]} {p.f:.3f}" for m, p in people.items())
+        blocks = [
+            *parts.best_answer(published, ("fb-ods", "fop-ods"), found.cards, agreed),
+            page.Multiples(charts, caption),
+            curves,
+            regions,
+            page.Note(_PROTOCOLS),
+        ]
+        made.append(page.Section(f"Results: {dataset}", blocks=blocks))
+    return [*made, *found.difference_section(folded=True)]
 
 
 def precision_recall_chart(
@@ -79,63 +99,6 @@ def _drawn(name: str, curve: Curve) -> page.Line:
     """The curve from low to high recall, so that its name stands where it has room."""
     order = slice(None, None, -1 if curve.recall[0] > curve.recall[-1] else 1)
     return page.Line(name, curve.recall[order], curve.precision[order])
-
-
-def _overview(
-    dataset: str, here: Sequence[MethodTables], rows: Sequence[SummaryRow], people: dict[str, Point]
-) -> page.Section:
-    charts = [_chart(here, measure, people.get(measure)) for measure in ("fb", "fop")]
-    drawn = [chart for chart in charts if chart is not None]
-    caption = "Boundaries and regions together: a method may be good at one and not the other."
-    return page.Section(
-        f"Results: {dataset}",
-        blocks=[
-            *best_answer(
-                [row for row in rows if row.protocol == "published"],
-                ("fb-ods", "fop-ods"),
-                _CARDS,
-                "; ".join(f"People: {_NAMES[m]} {p.f:.3f}" for m, p in people.items()),
-            ),
-            page.Multiples(drawn, caption),
-            _table(dataset, rows, people),
-            _ranked(
-                f"{dataset}-regions",
-                rows,
-                (f"{m}-{k}" for m in ("covering", "pri", "voi") for k in ("ods", "ois", "best")),
-                "The region benchmark of BSDS500 (VoI in bits, lower is better)",
-            ),
-            page.Note(_PROTOCOLS),
-        ],
-    )
-
-
-def _chart(here: Sequence[MethodTables], measure: str, people: Point | None) -> page.Chart | None:
-    curves = [(g.model, g.curve(measure)) for g in here if measure == "fb" or g.has_regions]
-    return precision_recall_chart(_NAMES[measure], curves, people) if curves else None
-
-
-def _table(dataset: str, rows: Sequence[SummaryRow], people: dict[str, Point]) -> page.Table:
-    names = ("fb-ods", "fb-ois", "fb-ap", "fop-ods", "fop-ois", "fop-ap")
-    table = _ranked(
-        f"{dataset}-curves",
-        rows,
-        names,
-        "F over settings, with 95 % intervals; people are each judged by the others",
-    )
-    if not people:
-        return table
-    # As text: people are no method, and the best of the methods is the one set strong.
-    human = {_CARDS[f"{m}-ods"].title: f"{point.f:.3f}" for m, point in people.items()}
-    line: list[page.Cell] = [human.get(column.title) for column in table.columns[1:]]
-    return replace(table, rows=[*table.rows, [page.Label("people"), *line]])
-
-
-def _ranked(
-    name: str, rows: Sequence[SummaryRow], names: Iterable[str], caption: str
-) -> page.Table:
-    """A line per method and protocol, the highest first statistic first."""
-    columns = {name: column_of(_CARDS[name]) for name in names if name in _CARDS}
-    return summary_table(name, rows, columns, who="method", ranked=True, caption=caption)
 
 
 def _iso_line(f: float) -> page.Line:

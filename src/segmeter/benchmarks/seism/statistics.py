@@ -8,10 +8,10 @@ benchmark of BSDS500; one setting for all images, chosen on the very same images
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +19,13 @@ import numpy.typing as npt
 from segmeter.benchmarks.seism.methods import PEOPLE
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.errors import BadInput
+from segmeter.core.models import PROTOCOLS, ProtocolName
 from segmeter.core.scores_by_step import Tables, load_tables
-from segmeter.measures.curves import Curve, MeanScores, Point, PooledCounts, summarize
+from segmeter.measures.curves import Curve, MeanScores, Point, PooledCounts, Rule, summarize
 from segmeter.measures.objects_and_parts import harmonics
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.statistics import Statistic, percentiles, resampling
 
-_RESAMPLES = 1000
 COUNTS = ("matched_ground_truth", "ground_truth_pixels", "matched_prediction", "prediction_pixels")
 _REGION = ("pop", "rop", "fop", "covered", "coverable", "best_covered", "pri", "voi")
 Columns = dict[str, Floats]
@@ -63,9 +63,24 @@ _SIGN = {"voi": -1.0}
 
 @dataclass(frozen=True)
 class SweptTables(Group):
-    """One method on one dataset in one protocol; columns are images x settings."""
+    """One method on one dataset in one protocol; columns are images x settings.
+
+    `thresholds` are the settings along a curve: their places where names need not be numbers.
+    """
 
     columns: Columns
+    thresholds: Floats
+    rule: ClassVar[Rule] = "seism"
+    resamples: ClassVar[int] = 1000
+
+    @property
+    def has_regions(self) -> bool:
+        """Whether the method gives partitions, not boundaries alone."""
+        return bool(np.isfinite(self.columns["fop"]).all())
+
+    @cached_property
+    def drawn(self) -> Resampling:
+        return resampling(self, self.resamples)
 
     def own_best(self, measure: str) -> Places:
         """OIS: the first best setting of each image."""
@@ -86,130 +101,95 @@ class SweptTables(Group):
         rows = np.arange(len(self.keys))
         return {n: self.columns[n][rows, places][:, None] for n in names}
 
-    def values_at(self, measure: str, places: Places, drawn: Resampling) -> tuple[float, Floats]:
-        """The set's value with each image at its own place, and that of resampled sets."""
-        names, value = _VALUES[measure]
-        picked = self.at(names, places)
-        mean = value({n: column.mean(axis=0) for n, column in picked.items()})
-        return float(mean[0]), value({n: drawn.means(c) for n, c in picked.items()})[:, 0]
+    def best(self, measure: str, places: Places | None = None) -> Interval:
+        """The set's value at its best setting, or with each image at a place of its own.
 
+        A resample chooses its best setting itself, as the set did.
+        """
+        (names, value), sign = _VALUES[measure], _SIGN.get(measure, 1.0)
+        columns = {n: self.columns[n] for n in names} if places is None else self.at(names, places)
+        resampled = value({n: self.drawn.means(column) for n, column in columns.items()})
+        at_each = value({n: column.mean(axis=0) for n, column in columns.items()})
+        return self.interval(sign * float(at_each.max()), sign * resampled.max(axis=1))
 
-@dataclass(frozen=True)
-class MethodTables(SweptTables):
-    """A method with its settings."""
+    def of_curve(self, measure: str, number: Callable[[Curve], float]) -> Interval:
+        """A number of the curve, and of the curve of every resampled set."""
+        draws = [number(curve) for curve in self.resampled_curves(measure)]
+        return self.interval(number(self.curve(measure)), np.array(draws))
 
-    settings: tuple[str, ...]
+    def interval(self, value: float, draws: Floats) -> Interval:
+        """A number with the limits of its draws; none for a single image."""
+        return percentiles(value, draws if len(self.keys) > 1 else draws[:0])
 
-    @property
-    def has_regions(self) -> bool:
-        """Whether the method gives partitions, not boundaries alone."""
-        return bool(np.isfinite(self.columns["fop"]).all())
-
-    def curve(self, measure: str) -> Curve:
+    def curve(self, measure: str = "fb") -> Curve:
         """Precision over recall of `fb`, counts pooled, or of `fop`, means over images."""
-        return _curve(measure, [self.columns[name] for name in _VALUES[measure][0]])
+        return self._curve(measure, [self.columns[name] for name in _VALUES[measure][0]])
 
-    @cached_property
-    def drawn(self) -> Resampling:
-        return resampling(self, _RESAMPLES)
+    def resampled_curves(self, measure: str) -> Iterator[Curve]:
+        # Means over images; in thousandths of a pixel they are whole numbers near enough.
+        scale = 1 if measure == "fop" else 1000
+        means = [scale * self.drawn.means(self.columns[n]) for n in _VALUES[measure][0]]
+        for k in range(self.resamples):
+            yield self._curve(measure, [m[k : k + 1] for m in means])
+
+    def _curve(self, measure: str, columns: Sequence[Floats]) -> Curve:
+        if measure == "fop":
+            return summarize(MeanScores(self.thresholds, *columns), self.rule)
+        whole = (np.rint(c).astype(np.int64) for c in columns)
+        return summarize(PooledCounts(self.thresholds, *whole), self.rule)
 
 
-def groups(run: Results) -> list[MethodTables]:
+def groups(run: Results) -> list[SweptTables]:
     """All methods of a run in both protocols, people left out."""
-    found = load_tables(
+    found = _load(run, "<>")
+    return [_group(tables, protocol) for tables in found for protocol in PROTOCOLS]
+
+
+def human_points(run: Results) -> dict[str, dict[str, Point]]:
+    """People's precision and recall by dataset and measure, each judged by the others."""
+    return {tables.dataset: _human_points(tables) for tables in _load(run, "=")}
+
+
+def _load(run: Results, people: str) -> list[Tables]:
+    return load_tables(
         run,
         ["setting", "fb", *COUNTS, *_REGION],
         by=("model", "dataset"),
         unit=("scene",),
         axis="place",
-        where=f"model <> '{PEOPLE}'",
+        where=f"model {people} '{PEOPLE}'",
     )
-    return [_group(tables, protocol) for tables in found for protocol in ("published", "corrected")]
 
 
-def human_points(run: Results) -> dict[str, dict[str, Point]]:
-    """By dataset: where people stand on `fb` (counts pooled) and `fop` (means), as methods.
-
-    F_op averages an image's annotators first, then images.
-    """
-    sums = ", ".join(f"sum({name}) as {name}" for name in COUNTS)
-    within = "place"  # sums of numbers follow their order
-    table = run.sql(f"""
-        with images as (
-            select dataset, scene, {sums},
-                   list_avg(list(pop order by {within})) as pop,
-                   list_avg(list(rop order by {within})) as rop
-            from rows where model = '{PEOPLE}' group by dataset, scene)
-        select dataset, {sums}, list_avg(list(pop order by scene)) as pop,
-               list_avg(list(rop order by scene)) as rop
-        from images group by dataset order by dataset
-    """)
-    return {row["dataset"]: _point(row) for row in table.to_pylist()}
-
-
-def _group(tables: Tables, protocol: str) -> MethodTables:
+def _group(tables: Tables, protocol: ProtocolName) -> SweptTables:
     settings = {tuple(each) for each in tables.fact("setting")}
     if len(settings) != 1:
         raise BadInput(
             f"{tables.model} on {tables.dataset} has other settings on some images than on others"
         )
     columns = {name: tables.table(name) for name in ("fb", *COUNTS, *_REGION)}
+    places = np.arange(len(settings.pop()), dtype=np.float64)
     who = (tables.model, tables.dataset, "", protocol)
-    return MethodTables(*who, tables.keys, tables.clusters, columns, settings.pop())  # type: ignore[arg-type]  # one of the two
+    return SweptTables(*who, tables.keys, tables.clusters, columns, places)
 
 
-def _point(row: dict[str, Any]) -> dict[str, Point]:
+def _human_points(tables: Tables) -> dict[str, Point]:
+    """Counts pooled over images and annotators; means over annotators, then over images."""
+    recalled, ground_truth, precise, prediction = (np.nansum(tables.table(n)) for n in COUNTS)
+    precision, recall = (np.nanmean(tables.table(n), axis=1).mean() for n in ("pop", "rop"))
     return {
         "fb": Point(
-            None,
-            float(row["matched_prediction"] / max(row["prediction_pixels"], 1)),
-            float(row["matched_ground_truth"] / max(row["ground_truth_pixels"], 1)),
+            None, float(precise / max(prediction, 1)), float(recalled / max(ground_truth, 1))
         ),
-        "fop": Point(None, row["pop"], row["rop"]),
+        "fop": Point(None, float(precision), float(recall)),
     }
 
 
-def _interval(group: MethodTables, value: float, draws: Floats) -> Interval:
-    return percentiles(value, draws if len(group.keys) > 1 else draws[:0])
-
-
-def _best_setting(group: MethodTables, measure: str) -> Interval:
-    """ODS: one setting for all images. A resample chooses its own, as the set itself did."""
-    (names, value), sign = _VALUES[measure], _SIGN.get(measure, 1.0)
-    resampled = value({n: group.drawn.means(group.columns[n]) for n in names})
-    at_each = value({n: group.columns[n].mean(axis=0) for n in names})
-    return _interval(group, sign * float(at_each.max()), sign * resampled.max(axis=1))
-
-
-def _best_covering(group: MethodTables) -> Interval:
+def _best_covering(group: SweptTables, measure: str) -> Interval:
     """Covering where every region of the ground truth chooses its own setting."""
     covered, coverable = (group.columns[n][:, :1] for n in ("best_covered", "coverable"))
     draws = _ratio(group.drawn.means(covered), group.drawn.means(coverable))
-    return _interval(group, float(covered.sum() / coverable.sum()), draws[:, 0])
-
-
-def _average_precision(group: MethodTables, measure: str) -> Interval:
-    """AP of the curve, and of the curve of every resampled set."""
-    # Means over images; in thousandths of a pixel they are whole numbers near enough.
-    scale = 1 if measure == "fop" else 1000
-    means = [scale * group.drawn.means(group.columns[n]) for n in _VALUES[measure][0]]
-    draws = [_curve(measure, [m[k : k + 1] for m in means]).ap for k in range(len(means[0]))]
-    return _interval(group, group.curve(measure).ap, np.array(draws))
-
-
-def _curve(measure: str, columns: list[Floats]) -> Curve:
-    """The curve of a set that is given by its counts, or by its precision and recall."""
-    places = np.arange(columns[0].shape[1], dtype=np.float64)  # names need not be numbers
-    if measure == "fop":
-        return summarize(MeanScores(places, *columns))
-    return summarize(PooledCounts(places, *(np.rint(c).astype(np.int64) for c in columns)))
-
-
-def _chosen(group: MethodTables, measure: str, places: Places) -> Interval:
-    """The set's value with each image at its own place."""
-    sign = _SIGN.get(measure, 1.0)
-    value, draws = group.values_at(measure, places, group.drawn)
-    return _interval(group, sign * value, sign * draws)
+    return group.interval(float(covered.sum() / coverable.sum()), draws[:, 0])
 
 
 _TITLES = {"fb": "F_b", "fop": "F_op", "covering": "covering", "pri": "PRI", "voi": "VoI"}
@@ -218,15 +198,16 @@ _TITLES = {"fb": "F_b", "fop": "F_op", "covering": "covering", "pri": "PRI", "vo
 def _of(
     name: str,
     kind: str,
-    compute: Callable[[MethodTables, str], Interval],
+    compute: Callable[[SweptTables, str], Interval],
     protocol: str,
     several: bool = False,
 ) -> Statistic:
     """A statistic of one measure in one protocol; none of what a method does not have."""
 
-    def whole(group: MethodTables) -> Interval | None:
+    def whole(group: SweptTables) -> Interval | None:
         there = group.protocol == protocol and (name == "fb" or group.has_regions)
-        return compute(group, name) if there and (not several or len(group.settings) > 1) else None
+        swept = not several or len(group.thresholds) > 1
+        return compute(group, name) if there and swept else None
 
     return Statistic(
         f"{name}-{kind.lower()}",
@@ -235,7 +216,7 @@ def _of(
         3,
         "lower" if name == "voi" else "higher",
         whole=whole,
-        of=MethodTables,
+        of=SweptTables,
         tested="no",
     )
 
@@ -243,25 +224,28 @@ def _of(
 def _compared(name: str) -> Statistic:
     """F of each image at the setting that is best on the others."""
 
-    def values(group: MethodTables) -> Floats:
+    def values(group: SweptTables) -> Floats:
         if group.protocol != "corrected" or not (name == "fb" or group.has_regions):
             return np.full(len(group.keys), np.nan)
         return group.at([name], group.best_elsewhere(name))[name][:, 0]
 
     return Statistic(
-        name, _TITLES[name], "", 3, "higher", values=values, of=MethodTables, tested="yes"
+        name, _TITLES[name], "", 3, "higher", values=values, of=SweptTables, tested="yes"
     )
 
 
 STATISTICS = [
-    *(_of(name, "ODS", _best_setting, "published") for name in _VALUES),
-    *(_of(name, "OIS", lambda g, n: _chosen(g, n, g.own_best(n)), "published") for name in _VALUES),
+    *(_of(name, "ODS", lambda g, m: g.best(m), "published") for name in _VALUES),
+    *(_of(name, "OIS", lambda g, m: g.best(m, g.own_best(m)), "published") for name in _VALUES),
     *(
-        _of(name, "ODS", lambda g, n: _chosen(g, n, g.best_elsewhere(n)), "corrected")
+        _of(name, "ODS", lambda g, m: g.best(m, g.best_elsewhere(m)), "corrected")
         for name in _VALUES
     ),
-    _of("covering", "best", lambda g, _: _best_covering(g), "published"),
-    *(_of(name, "AP", _average_precision, "published", several=True) for name in ("fb", "fop")),
+    _of("covering", "best", _best_covering, "published"),
+    *(
+        _of(name, "AP", lambda g, m: g.of_curve(m, lambda c: c.ap), "published", several=True)
+        for name in ("fb", "fop")
+    ),
     _compared("fb"),
     _compared("fop"),
 ]

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
 
 from segmeter.benchmarks.seism.methods import People
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import Sweeps, SweptByRegions
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Method, Segmentation
+from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
 from segmeter.measures.boundaries import BoundaryCounts, count_boundaries, outlines
 from segmeter.measures.hierarchies import Hierarchy
-from segmeter.measures.outlines import Outline, outline
+from segmeter.measures.outlines import Grid, Outline, outline
 from segmeter.measures.partitions import scores_of
 from segmeter.measures.sweeps import THRESHOLDS, region_counts, sweep_edge_map
-from segmeter.measures.tables import Comparison, Regions, compare, regions
+from segmeter.measures.tables import Comparison, Labels, Regions, compare, regions
 
 # Where a hierarchy's strengths are no numbers in 0..1, it is swept by number of regions.
 _REGION_COUNTS = (2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512)
@@ -28,30 +26,38 @@ _REGION_COUNTS = (2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362,
 
 @dataclass(frozen=True, slots=True)
 class GroundTruths:
-    """An image's ground truths, numbered and outlined once for all settings.
+    """An image's ground truths, numbered and outlined once for all results.
 
-    Without outlines no boundary is counted.
+    Boundaries are counted on the grids that have outlines.
     """
 
     partitions: tuple[Regions, ...]
-    outlines: tuple[Outline, ...]
+    outlines: Mapping[Grid, tuple[Outline, ...]]
+    threads: int = 1
 
     @classmethod
-    def of(cls, labels: Sequence[npt.NDArray[np.int32]], boundaries: bool = True) -> GroundTruths:
+    def of(
+        cls, labels: Sequence[Labels], grids: Iterable[Grid] = ("pixel",), threads: int = 1
+    ) -> GroundTruths:
         numbered = [regions(part, f"ground truth {k}") for k, part in enumerate(labels, 1)]
-        return cls(tuple(numbered), tuple(outlines(labels)) if boundaries else ())
+        drawn = {grid: tuple(outlines(labels, grid)) for grid in grids}
+        return cls(tuple(numbered), drawn, threads)
 
-    def boundaries(self, labels: npt.NDArray[np.int32], threads: int) -> BoundaryCounts | None:
-        if not self.outlines:
+    def boundaries(self, labels: Labels, grid: Grid = "pixel") -> BoundaryCounts | None:
+        if grid not in self.outlines:
             return None
-        return count_boundaries(self.outlines, outline(labels), threads=threads)
+        return count_boundaries(self.outlines[grid], outline(labels, grid), threads=self.threads)
 
     def without(self, place: int) -> GroundTruths:
         """All but one, for judging that one."""
-        return GroundTruths(
-            self.partitions[:place] + self.partitions[place + 1 :],
-            self.outlines[:place] + self.outlines[place + 1 :],
-        )
+        drawn = {grid: (*of[:place], *of[place + 1 :]) for grid, of in self.outlines.items()}
+        numbered = (*self.partitions[:place], *self.partitions[place + 1 :])
+        return GroundTruths(numbered, drawn, self.threads)
+
+    def level(self, setting: str, threshold: float, labels: Labels) -> Level:
+        """A partition compared with the ground truths."""
+        compared = compare(self.partitions, labels)
+        return Level(setting, threshold, self.boundaries(labels), compared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +70,29 @@ class Level:
     comparison: Comparison | None
 
 
-def rows_of(method: Method, scene: Scene, threads: int = 1) -> list[Row]:
+def work(method: Method, scene: Scene, plan: Plan) -> list[Row]:
     """All rows of an image: one a setting, finest first where that is known."""
+    ground_truths = GroundTruths.of(human_partitions(scene), threads=plan.threads)
+    started = time.perf_counter()
+    results = results_of(method, scene)
+    looked = time.perf_counter()
+    if isinstance(method, People):
+        levels = _people(ground_truths, scene)
+    else:
+        levels = levels_of(method, results, ground_truths)
+    measured = time.perf_counter()
+    extra = {"seconds_encode": looked - started, "seconds_measure": measured - looked}
+    return list(_rows(scene, levels, extra))
+
+
+def human_partitions(scene: Scene) -> Sequence[Labels]:
+    """People's partitions of a scene; BadInput where there are none."""
     if not scene.partitions:
         raise BadInput(
             f"{scene.name} has no partitions drawn by people; take a dataset that has, "
             "such as bsds500"
         )
-    ground_truths = GroundTruths.of(scene.partitions)
-    started = time.perf_counter()
-    results = results_of(method, scene)
-    looked = time.perf_counter()
-    if isinstance(method, People):
-        levels = _people(ground_truths, scene, threads)
-    else:
-        levels = levels_of(method, results, ground_truths, threads)
-    measured = time.perf_counter()
-    extra = {"seconds_encode": looked - started, "seconds_measure": measured - looked}
-    return list(_rows(scene, levels, extra))
+    return scene.partitions
 
 
 def results_of(method: Method, scene: Scene) -> Mapping[str, Segmentation]:
@@ -90,67 +101,44 @@ def results_of(method: Method, scene: Scene) -> Mapping[str, Segmentation]:
 
 
 def levels_of(
-    method: Method,
-    results: Mapping[str, Segmentation],
-    ground_truths: GroundTruths,
-    threads: int = 1,
+    method: Method, results: Mapping[str, Segmentation], ground_truths: GroundTruths
 ) -> list[Level]:
     """All results compared with the ground truths, hierarchies and edge maps at every threshold."""
     counts = method.region_counts if isinstance(method, SweptByRegions) else _REGION_COUNTS
     return [
         level
         for name, result in results.items()
-        for level in _levels(name, result, ground_truths, counts, threads)
+        for level in _levels(name, result, ground_truths, counts)
     ]
 
 
-def _people(ground_truths: GroundTruths, scene: Scene, threads: int) -> list[Level]:
+def _people(ground_truths: GroundTruths, scene: Scene) -> list[Level]:
     if len(ground_truths.partitions) < 2:
         raise BadInput(f"{scene.name} has one annotator only; human agreement needs two")
     return [
-        _level(f"annotator {k + 1}", k + 1, labels, ground_truths.without(k), threads)
+        ground_truths.without(k).level(f"annotator {k + 1}", k + 1, labels)
         for k, labels in enumerate(scene.partitions)
     ]
 
 
 def _levels(
-    name: str,
-    result: Segmentation,
-    ground_truths: GroundTruths,
-    counts: Sequence[int],
-    threads: int,
+    name: str, result: Segmentation, ground_truths: GroundTruths, counts: Sequence[int]
 ) -> Iterator[Level]:
     if result.levels is not None:
-        yield from _hierarchy_levels(
-            name, Hierarchy.of(result.levels), ground_truths, counts, threads
-        )
+        yield from _hierarchy_levels(name, Hierarchy.of(result.levels), ground_truths, counts)
     elif result.labels is not None:
-        yield _level(name, _number(name), result.labels, ground_truths, threads)
+        yield ground_truths.level(name, _number(name), result.labels)
     elif result.edges is not None:
-        found = sweep_edge_map(ground_truths.outlines, result.edges, rule="seism", threads=threads)
+        drawn, threads = ground_truths.outlines.get("pixel", ()), ground_truths.threads
+        found = sweep_edge_map(drawn, result.edges, rule="seism", threads=threads)
         for threshold, boundaries in zip(THRESHOLDS.tolist(), found, strict=True):
             yield Level(_join(name, f"{threshold:.2f}"), threshold, boundaries, None)
     else:
         raise BadInput("seism judges partitions, hierarchies and edge maps, not proposals")
 
 
-def _level(
-    name: str,
-    threshold: float,
-    labels: npt.NDArray[np.int32],
-    ground_truths: GroundTruths,
-    threads: int,
-) -> Level:
-    boundaries = ground_truths.boundaries(labels, threads)
-    return Level(name, threshold, boundaries, compare(ground_truths.partitions, labels))
-
-
 def _hierarchy_levels(
-    name: str,
-    hierarchy: Hierarchy,
-    ground_truths: GroundTruths,
-    counts: Sequence[int],
-    threads: int,
+    name: str, hierarchy: Hierarchy, ground_truths: GroundTruths, counts: Sequence[int]
 ) -> Iterator[Level]:
     """Levels are nested, so those with equally many regions are equal, and measured once."""
     finest = compare(ground_truths.partitions, hierarchy.finest)
@@ -159,7 +147,7 @@ def _hierarchy_levels(
         groups = hierarchy.groups(threshold)
         count = int(groups.max()) + 1
         if count not in known:
-            boundaries = ground_truths.boundaries(hierarchy.labels(threshold), threads)
+            boundaries = ground_truths.boundaries(hierarchy.labels(threshold))
             known[count] = boundaries, finest.merged(groups)
         yield Level(_join(name, setting), parameter, *known[count])
 
@@ -197,10 +185,13 @@ def _rows(scene: Scene, levels: Sequence[Level], extra: Mapping[str, float]) -> 
 def _boundary_columns(counts: BoundaryCounts | None) -> Row:
     if counts is None:
         return {}
+    scores = {"fb": counts.f, "pb": counts.precision, "rb": counts.recall}
+    return scores | pixel_counts(counts)
+
+
+def pixel_counts(counts: BoundaryCounts) -> Row:
+    """Columns of boundary pixels, which statistics pool over images."""
     return {
-        "fb": counts.f,
-        "pb": counts.precision,
-        "rb": counts.recall,
         "matched_ground_truth": counts.matched_ground_truth,
         "ground_truth_pixels": counts.ground_truth,
         "matched_prediction": counts.matched_prediction,

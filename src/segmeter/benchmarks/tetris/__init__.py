@@ -1,9 +1,9 @@
-"""TETRIS: how sensitive a model is to the exact position of clicks."""
+"""TETRIS: how sensitive a model is to the exact position of clicks, and of boxes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.sessions import CONSISTENCY
 from segmeter.benchmarks.starts import NO_START
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
+from segmeter.core.benchmarks import PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import ChecksData, capable
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
@@ -20,7 +20,6 @@ from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
-from segmeter.stats.statistics import Statistic
 
 TETRIS_ROWS = SESSION_ROWS.plus(
     (
@@ -40,9 +39,8 @@ TETRIS_ROWS = SESSION_ROWS.plus(
 
 
 class Attacked(Declared):
-    """Shared parts of attacks by clicks and by boxes: groups, statistics, the table."""
+    """Shared parts of attacks by clicks and by boxes."""
 
-    __slots__ = ()
     schema = TETRIS_ROWS
     measures = ("iou", "boundary-iou")
     citations: ClassVar[Mapping[str, str]] = {"benchmark TETRIS": "moskalenko2024"}
@@ -51,28 +49,16 @@ class Attacked(Declared):
         "Area under IoU (%) of the worst and the best prompts, and their difference",
     )
 
-    def load(self, run: Results) -> Sequence[Group]:
-        from segmeter.benchmarks.responses import response_groups
-        from segmeter.benchmarks.tetris.statistics import groups
-
-        return [*groups(run), *response_groups(run, lambda user: "")]
-
-    def statistics(self, run: Results) -> Sequence[Statistic]:
-        from segmeter.benchmarks.responses import STATISTICS as RESPONSES
-        from segmeter.benchmarks.tetris.statistics import STATISTICS
-
-        return [*STATISTICS, *RESPONSES]
-
 
 @catalogue.benchmarks.add(
     "tetris", summary="sensitivity to click position (IoU and BIoU Min, Max, D)"
 )
-@dataclass(frozen=True, slots=True)
 @capable(ChecksData)
 class Tetris(Attacked):
     """The best and the worst click of ten rounds, compared with the centre click."""
 
-    name: str = "tetris"
+    name = "tetris"
+    pages = "sections"
     headline = ("iou-min", "iou-base", "iou-max", "iou-d", "first-spread")
     users = ("centre-click", "worst-click", "best-click")
     rounds = 10
@@ -101,15 +87,33 @@ class Tetris(Attacked):
         if plan.options["clicks"]:
             from segmeter.users.replay import check_clicks
 
-            scenes = {dataset.card.name: dataset.scenes() for dataset in datasets.values()}
-            check_clicks(Path(plan.options["clicks"]), scenes, absent="skip")
+            check_clicks(Path(plan.options["clicks"]), datasets.values(), absent="skip")
+
+
+@catalogue.benchmarks.add(
+    "tetris-boxes", summary="sensitivity to the box (IoU and BIoU Min, Max, D)"
+)
+class TetrisBoxes(Attacked):
+    """The tight box, the worst and the best one within human-like jitter, in one round."""
+
+    name = "tetris-boxes"
+    users = ("box", "worst-box", "best-box")
+    headline = ("iou-min", "iou-base", "iou-max", "iou-d", "biou-d")
+
+    def plan(self, plan: Plan) -> Plan:
+        if plan.users and tuple(map(str, plan.users)) != self.users:
+            raise BadInput("benchmark 'tetris-boxes' brings its own users; drop --user")
+        filled = self.filled(plan)
+        if filled.measures != self.measures:
+            raise BadInput("benchmark 'tetris-boxes' measures IoU and Boundary IoU; drop --measure")
+        return filled
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
-        from segmeter.benchmarks.tetris.simulation import simulate_scene
+        from segmeter.benchmarks.tetris.work import box_work
 
-        return simulate_scene(segmenter, scene, plan)
+        return box_work(segmenter, scene, plan)
 
     def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.tetris.sections import sections
+        from segmeter.benchmarks.tetris.sections import box_sections
 
-        return sections(run)
+        return box_sections(run)

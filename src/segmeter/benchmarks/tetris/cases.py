@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.sessions import mask_of, prompt_of
-from segmeter.benchmarks.tetris.simulation import map_of
 from segmeter.benchmarks.tetris.statistics import AttackedSessions, roles_of
+from segmeter.benchmarks.tetris.work import map_of
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click

@@ -1,4 +1,4 @@
-"""Click-response maps: what comes of a first click at every pixel of an object."""
+"""Response maps: what comes of a first click at every pixel of an object, or of a moved box."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from segmeter.core.error_regions import deepest
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Request, render
-from segmeter.core.prompts import Click, Prompt
+from segmeter.core.prompts import Box, Click, Prompt
 from segmeter.core.scenes import Target
 from segmeter.measures.objects import band_reach, boundary_iou, iou
+from segmeter.users.box_prompts import jitter_reach, tight_box
 
 Floats = npt.NDArray[np.float64]
 _AT_ONCE = 64
@@ -70,12 +71,9 @@ class ScoreMap:
 
     def extreme(self, worst: bool = True) -> tuple[tuple[int, int], float]:
         """The click with the lowest (or highest) IoU, first in raster order among equals."""
-        flat = np.nanargmin(self.iou) if worst else np.nanargmax(self.iou)
-        row, column = np.unravel_index(int(flat), self.iou.shape)
-        point = (
-            self.low[0] + self.stride * int(row),
-            self.low[1] + self.stride * int(column),
-        )
+        flat = int(np.nanargmin(self.iou) if worst else np.nanargmax(self.iou))
+        row, column = divmod(flat, self.iou.shape[1])
+        point = (self.low[0] + self.stride * row, self.low[1] + self.stride * column)
         return point, float(self.iou[row, column])
 
 
@@ -117,6 +115,36 @@ def click_response_map(
     return ScoreMap(target, low, stride, maps[0], maps[1], centre, float(scores[0, 0]))
 
 
+@dataclass(frozen=True, slots=True)
+class ShiftMap:
+    """IoU of the tight box moved as a whole, `(down, across)`, by so many pixels each."""
+
+    iou: Floats
+    down_px: Floats
+    across_px: Floats
+
+
+def shift_map(
+    encoded: EncodedScene,
+    target: Target,
+    steps: int = 11,
+    progress: Callable[[int, int], None] | None = None,
+) -> ShiftMap:
+    """Try the tight box at a lattice of shifts within jitter; zero is in the middle."""
+    down, across = (np.linspace(-reach, reach, steps) for reach in jitter_reach(target))
+    tight = tight_box(target)
+    last = np.array(target.mask.shape) - 1.0
+    boxes: list[Prompt] = []
+    for dy in down:
+        for dx in across:
+            low, high = (
+                np.clip(np.add(corner, (dy, dx)), 0, last) for corner in (tight.low, tight.high)
+            )
+            boxes.append(Box(tuple(low.tolist()), tuple(high.tolist())))
+    scores = score_prompts(encoded, target, boxes, progress)[:, 0]
+    return ShiftMap(scores.reshape(steps, steps), down, across)
+
+
 def single_click_scores(
     encoded: EncodedScene,
     points: npt.NDArray[np.int64],
@@ -128,10 +156,8 @@ def single_click_scores(
     """IoU and Boundary IoU `(n, 2)` of lone clicks; None without a fast path."""
     if not isinstance(encoded, ScoresSingleClicks):
         return None
-    if not boundary:
-        return encoded.single_click_scores(points, target, _judged_iou, 0, **speed)
-    reach = band_reach(target.mask.shape)
-    return encoded.single_click_scores(points, target, _judged, reach, **speed)
+    judge, reach = (_judged, band_reach(target.mask.shape)) if boundary else (_judged_iou, 0)
+    return encoded.single_click_scores(points, target, judge, reach, **speed)
 
 
 def score_prompts(

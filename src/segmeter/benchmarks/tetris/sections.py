@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.response_section import followed_notes, response_sections
-from segmeter.benchmarks.tetris import Tetris
 from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays, shift_maps
-from segmeter.benchmarks.tetris.statistics import CARDS, AttackedSessions, attacks_of, roles_of
+from segmeter.benchmarks.tetris.statistics import AttackedSessions, attacks_of, roles_of
 from segmeter.benchmarks.tetris.tables import (
     DATASETS,
     PAPER_ROUNDS,
-    Summary,
+    Attacks,
     agreement_tables,
     area_tables,
     compared_with_the_paper,
@@ -27,24 +26,23 @@ _NAMES = {"max": "best clicks", "base": "centre clicks", "min": "worst clicks"}
 
 def sections(run: Results) -> list[page.Section]:
     """All sections, in reading order; those without contents are left out."""
-    summary, lead = Summary.of_run(run), run.plan.leading_protocol
-    charts = [_chart(group, summary.several) for group in summary.of(lead)]
+    found = Attacks(run)
+    members, lead = found.of(found.lead), found.lead
+    charts = [_chart(group, found.several) for group in members]
     made = [
-        page.Section("Results", _RESULTS, [*_results(run, summary, lead)]),
-        *parts.difference_section(summary.tested(lead), CARDS),
-        _beside(summary),
+        page.Section("Results", _RESULTS, [*_results(found)]),
+        *parts.difference_section(found.tested, found.cards),
+        _beside(found),
         page.Section(
             "Quality by number of clicks",
             "Mean IoU after each click of the three sessions, with 95 % bands from resampling "
             f"images and the areas beneath; protocol {lead}.",
             [page.Multiples(charts)] if charts else [],
         ),
-        page.Section("The first click", _FIRST_CLICK, [*_first_click(summary, lead)]),
-        page.Section(
-            "Which numbers agree", _AGREEMENT, [*agreement_tables(summary, lead)], folded=True
-        ),
-        *response_sections(run, Tetris()),
-        *_cases(run, [m for d in summary.datasets if (m := summary.of(lead, d))]),
+        page.Section("The first click", _FIRST_CLICK, [*_first_click(found, members)]),
+        page.Section("Which numbers agree", _AGREEMENT, [*agreement_tables(found)], folded=True),
+        *response_sections(run),
+        *_cases(run, [here for _, here, _ in found.datasets(members)]),
     ]
     return [section for section in made if section.blocks]
 
@@ -62,20 +60,19 @@ _AGREEMENT = (
 )
 
 
-def _results(run: Results, summary: Summary, lead: str) -> Iterator[page.Block]:
-    for dataset in summary.datasets:
-        members = summary.of(lead, dataset)
+def _results(found: Attacks) -> Iterator[page.Block]:
+    for dataset, members, _ in found.datasets(found.of(found.lead)):
         for attack in dict.fromkeys(group.user for group in members):
             alike = [group for group in members if group.user == attack]
             clicks = f"{alike[0].role('base').shape[1]} clicks"
-            yield page.Answer(span_sentence(summary, alike, clicks), _order_kept(run, alike))
+            yield page.Answer(span_sentence(found, alike, clicks), _order_kept(found.run, alike))
         warning = parts.uneven(dataset, members)
         if warning:
             yield warning
-    yield from (*followed_notes(run, Tetris()), *_unequal(run, summary), *area_tables(summary))
+    yield from (*followed_notes(found.run), *_unequal(found), *area_tables(found))
 
 
-def span_sentence(summary: Summary, members: Sequence[AttackedSessions], what: str) -> page.Phrase:
+def span_sentence(found: Attacks, members: Sequence[AttackedSessions], what: str) -> page.Phrase:
     """How far apart worst and best lie, of the models with the least and the most span.
 
     How clicks were found is named where models were not all attacked alike.
@@ -83,12 +80,10 @@ def span_sentence(summary: Summary, members: Sequence[AttackedSessions], what: s
     order = sorted(members, key=lambda g: float(g.each("iou-d").mean()))
     least, most = order[0], order[-1]
     by = f" (by {least.user})" if least.user else ""
-    also = page.phrase(
-        ", the least, and ", _span(summary, most), f" for **{most.model}**, the most"
-    )
+    also = page.phrase(", the least, and ", _span(found, most), f" for **{most.model}**, the most")
     return page.phrase(
         f"On {least.dataset}{by}, the worst and the best {what} lie ",
-        _span(summary, least, " points of IoU apart", "95 % interval "),
+        _span(found, least, " points of IoU apart", "95 % interval "),
         f" for **{least.model}**",
         also if len(order) > 1 else "",
         ".",
@@ -96,20 +91,21 @@ def span_sentence(summary: Summary, members: Sequence[AttackedSessions], what: s
 
 
 def _span(
-    summary: Summary, group: AttackedSessions, unit: str = "", words: str = ""
+    found: Attacks, group: AttackedSessions, unit: str = "", words: str = ""
 ) -> page.Quantity:
     """D with its interval, where images differ and so give one."""
-    d = summary.value(group, "iou-d")
+    d = page.Value.of(found.numbers.get((group.key, "iou-d")))
     limits = ""
     if d.low is not None and d.high is not None and d.low < d.high:
         limits = f"({words}{d.low:.1f} to {d.high:.1f})"
     return page.Quantity(f"{d.value:.1f}{unit}", d, limits, "iou-d")
 
 
-def _unequal(run: Results, summary: Summary) -> list[page.Block]:
+def _unequal(found: Attacks) -> list[page.Block]:
     """A warning where some models were attacked by gradient and others by search."""
-    attacks = attacks_of(run)
-    searched = [m for m in summary.models if attacks.get(m) == "search"]
+    attacks = attacks_of(found.run)
+    models = dict.fromkeys(group.model for group in found.attacked)
+    searched = [m for m in models if attacks.get(m) == "search"]
     if not searched or len(set(attacks.values())) < 2:
         return []
     return [
@@ -155,9 +151,10 @@ def _out_of_order(members: Sequence[AttackedSessions]) -> tuple[int, int]:
     return total, broken
 
 
-def _beside(summary: Summary) -> page.Section:
+def _beside(found: Attacks) -> page.Section:
     """The paper's rows, or why they are not shown where the paper has such models and data."""
-    table, title = compared_with_the_paper(summary), "Comparison with the paper"
+    table = compared_with_the_paper(found.attacked, found.numbers)
+    title = "Comparison with the paper"
     if table is not None:
         text = (
             "The attack can be reproduced only approximately: the paper's renderer of discs is "
@@ -168,7 +165,7 @@ def _beside(summary: Summary) -> page.Section:
             "compared with RITM's HR18-IT, whose design and data it shares."
         )
         return page.Section(title, text, [table])
-    for group in summary.groups:
+    for group in found.attacked:
         model = group.model.partition("?")[0]
         if group.complete and paper_rows(group.dataset, model, "iou") is not None:
             targets, rounds = group.role("base").shape
@@ -192,12 +189,11 @@ def _chart(group: AttackedSessions, many: bool) -> page.Chart:
     )
 
 
-def _first_click(summary: Summary, lead: str) -> Iterator[page.Block]:
-    members = summary.of(lead)
+def _first_click(found: Attacks, members: Sequence[AttackedSessions]) -> Iterator[page.Block]:
     if not members:
         return
-    yield from first_click_tables(summary, lead)
-    if lead == "corrected" and not any("all-min" in group.values for group in members):
+    yield from first_click_tables(found)
+    if found.lead == "corrected" and not any("all-min" in group.values for group in members):
         yield page.Note(
             "No scene of this run was clicked exhaustively; `--exhaustive 1` does so and shows "
             "how far the attack is from the true extremes."
@@ -208,7 +204,7 @@ def _first_click(summary: Summary, lead: str) -> Iterator[page.Block]:
         page.Axis("IoU lost, points", 0, percent=True),
         [
             page.Points(
-                group.model + (f", {group.dataset}" if summary.several else ""),
+                group.model + (f", {group.dataset}" if found.several else ""),
                 group.each("distance-min") / 100,
                 (group.each("first-base") - group.each("first-min")) / 100,
             )
@@ -243,7 +239,7 @@ def _cases(run: Results, places: Sequence[Sequence[AttackedSessions]]) -> list[p
 
 def box_sections(run: Results) -> list[page.Section]:
     """All sections, in reading order."""
-    summary, lead = Summary.of_run(run), run.plan.leading_protocol
+    found = Attacks(run)
     text = (
         "Each side of the tight box is moved by at most a tenth of the box, and never by more "
         "than 20 pixels: the reach of the noise that Segment Anything was trained with. Worst "
@@ -252,16 +248,16 @@ def box_sections(run: Results) -> list[page.Section]:
     answers: list[page.Block] = []
     cases: list[page.Block] = []
     shifts: list[page.Block] = []
-    for members in filter(None, (summary.of(lead, dataset) for dataset in summary.datasets)):
+    for _, members, _ in found.datasets(found.of(found.lead)):
         total, broken = _out_of_order(members)
         kept = "does not hold" if broken else "holds"
         order = f"Min ≤ Base ≤ Max {kept} in all {total} cases, each object with each model."
-        answers.append(page.Answer(span_sentence(summary, members, "box"), order))
+        answers.append(page.Answer(span_sentence(found, members, "box"), order))
         cases.append(fragile(run, members, "box"))
         shifts += shift_maps(run, members)
     return [
-        page.Section("Results", text, [*answers, *area_tables(summary, "box")]),
-        *parts.difference_section(summary.tested(lead), CARDS),
+        page.Section("Results", text, [*answers, *area_tables(found, "box")]),
+        *parts.difference_section(found.tested, found.cards),
         page.Section("Hardest objects", "Objects with the widest span between boxes.", cases),
         page.Section(
             "Moving the whole box",

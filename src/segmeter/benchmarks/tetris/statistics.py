@@ -10,6 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks.responses import STATISTICS as RESPONSES
+from segmeter.benchmarks.responses import response_groups
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
@@ -25,6 +27,7 @@ from segmeter.stats.statistics import (
 
 Floats = npt.NDArray[np.float64]
 _COLUMNS = {"iou": "iou", "biou": "boundary_iou"}
+_FIRST = ("y", "x", "start_y", "start_x", "diagonal_px", "people")  # of the first click
 _MOST_STEPS = 50  # of a gradient in one round; a search tries more clicks
 WITHIN = 0.05
 """How near to the true extreme a first click counts as having found it, in IoU."""
@@ -69,30 +72,39 @@ def roles_of(run: Results) -> dict[str, str]:
     return found
 
 
-def groups(run: Results) -> list[AttackedSessions]:
-    """All groups of a run, with whatever is known about first clicks."""
-    roles = roles_of(run)
-    made: dict[tuple[str, str, ProtocolName], dict[str, Tables]] = {}
-    for tables in load_tables(run, list(_COLUMNS.values())):
-        if tables.user in roles:
-            key = tables.model, tables.dataset, tables.protocol
-            made.setdefault(key, {})[roles[tables.user]] = tables
-    firsts, attacks = _first_rounds(run), attacks_of(run)
+def groups(run: Results) -> list[Group]:
+    """Attacked sessions, with whatever is known about first clicks, and responses to clicks."""
+    return [*attacked_sessions(run), *response_groups(run, lambda user: "")]
+
+
+def attacked_sessions(run: Results) -> list[AttackedSessions]:
+    roles, attacks = roles_of(run), attacks_of(run)
     mixed = len(set(attacks.values())) > 1
+    by_user: dict[tuple[str, str], dict[tuple[str, ProtocolName], Tables]] = {}
+    for tables in load_tables(run, [*_COLUMNS.values(), *_FIRST]):
+        users = by_user.setdefault((tables.model, tables.dataset), {})
+        users[tables.user, tables.protocol] = tables
     found = []
-    for (model, dataset, protocol), members in made.items():
-        base = members["base"]
-        curves = {
-            (kind, role): tables.table(column)
-            for kind, column in _COLUMNS.items()
-            for role, tables in members.items()
-        }
-        # Search finds worse clicks than a gradient: the two are never compared.
-        user = attacks.get(model, "") if mixed and len(members) > 1 else ""
-        group = AttackedSessions(model, dataset, user, protocol, base.keys, base.clusters, curves)
-        group.values.update(from_curves(group))
-        group.values.update(_singles(group, firsts.get((model, dataset), {}), roles))
-        found.append(group)
+    for (model, dataset), users in by_user.items():
+        for protocol in dict.fromkeys(p for user, p in users if user in roles):
+            members = {
+                role: users[user, protocol]
+                for user, role in roles.items()
+                if (user, protocol) in users
+            }
+            base = members["base"]
+            curves = {
+                (kind, role): tables.table(column)
+                for kind, column in _COLUMNS.items()
+                for role, tables in members.items()
+            }
+            # Search finds worse clicks than a gradient: the two are never compared.
+            user = attacks.get(model, "") if mixed and len(members) > 1 else ""
+            who = (model, dataset, user, protocol)
+            group = AttackedSessions(*who, base.keys, base.clusters, curves)
+            group.values.update(from_curves(group))
+            group.values.update(_singles(group, users, roles))
+            found.append(group)
     return found
 
 
@@ -127,38 +139,32 @@ def from_curves(group: AttackedSessions) -> dict[str, Floats]:
     return found
 
 
-def _first_rounds(run: Results) -> dict[tuple[str, str], dict[Any, dict[str, Any]]]:
-    """Rows of the first round by model and dataset, then by user, protocol and target."""
-    people = "people" if "people" in columns_in(run, "rows") else "null as people"
-    table = run.sql(f"""
-        select model, dataset, "user", protocol, scene, target, iou, y, x,
-               start_y, start_x, diagonal_px, {people} from rows where round = 1
-        order by model, dataset, "user", protocol desc, scene, target
-    """)
-    found: dict[tuple[str, str], dict[Any, dict[str, Any]]] = {}
-    for row in table.to_pylist():
-        place = row["user"], row["protocol"], row["scene"], row["target"]
-        found.setdefault((row["model"], row["dataset"]), {})[place] = row
-    return found
-
-
 def _singles(
-    group: AttackedSessions, firsts: Mapping[Any, dict[str, Any]], roles: Mapping[str, str]
+    group: AttackedSessions,
+    users: Mapping[tuple[str, ProtocolName], Tables],
+    roles: Mapping[str, str],
 ) -> dict[str, Floats]:
     """Values of single targets that do not follow from the curves."""
     if not group.complete:
         return {}
 
-    def column(user: str, name: str, protocol: str = "corrected") -> Floats:
-        """A column of a user's first clicks; NaN where it is not known."""
-        rows = [firsts.get((user, protocol, *key)) or {} for key in group.keys]
-        return np.array([row.get(name) for row in rows], dtype=float)
+    def first(user: str, name: str, protocol: ProtocolName = "corrected") -> list[Any]:
+        """A column of a user's first clicks; None where it is not known."""
+        tables = users.get((user, protocol))
+        if tables is None:
+            return [None] * group.size
+        firsts = (values[0] for values in tables.lists(name).to_pylist())
+        known = dict(zip(tables.keys, firsts, strict=True))
+        return [known.get(key) for key in group.keys]
 
-    users = {role: user for user, role in roles.items()}
+    def column(user: str, name: str, protocol: ProtocolName = "corrected") -> Floats:
+        return np.array(first(user, name, protocol), dtype=float)
+
+    names = {role: user for user, role in roles.items()}
     found = {"first-spread": group.each("first-max") - group.each("first-min")}
     for role in ("min", "max") if "centre-click" in roles else ():
         places = ("y", "x", "start_y", "start_x", "diagonal_px")
-        y, x, y0, x0, diagonal = (column(users[role], name, group.protocol) for name in places)
+        y, x, y0, x0, diagonal = (column(names[role], name, group.protocol) for name in places)
         found[f"distance-{role}"] = 100 * np.hypot(y - y0, x - x0) / diagonal
     if group.protocol != "corrected":
         return found
@@ -176,8 +182,7 @@ def _singles(
             found[f"{kind}gap-{role}"] = gap
             near = np.where(np.isnan(gap), np.nan, gap <= 100 * WITHIN + 1e-9)
             found[f"{kind}found-{role}"] = near
-    people = {i: row["people"] for i, key in enumerate(group.keys)
-              if (row := firsts.get(("people", "corrected", *key)))}  # fmt: skip
+    people = {i: text for i, text in enumerate(first("people", "people")) if text is not None}
     centre = np.stack([column("centre-click", name) for name in ("y", "x")], axis=1)
     found |= _people(group, people, centre, column("people", "diagonal_px"))
     return {name: values for name, values in found.items() if not np.isnan(values).all()}
@@ -261,6 +266,7 @@ STATISTICS = [
     _mean("people-spread", "spread of people", "points"),
     _mean("people-distance", "people to centre", "% of diagonal"),
     _mean("coverage", "people inside the attack's range", "% of clicks"),
+    *RESPONSES,
 ]
 """All statistics; a group has those of what was done on it."""
 CARDS = cards_by_name(STATISTICS)

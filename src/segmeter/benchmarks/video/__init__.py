@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
+from segmeter.core.benchmarks import PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import ChoosesUsers, RunsUsersIndependently, ShowsSessions, capable
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.masks import Mask
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
-from segmeter.core.rows import SESSION_ROWS, Column, Schema
+from segmeter.core.rows import SESSION_ROWS, Column
 from segmeter.core.scenes import Scene
-from segmeter.core.scores_by_step import load_tables
-from segmeter.core.sections import Section, Slices
+from segmeter.core.sections import Slices
 from segmeter.core.users import User
-from segmeter.stats.statistics import Statistic
 
 _SEMI = ("prompt=mask", "prompt=box", "clicks=1", "clicks=3", "clicks=5")
 MODES: Mapping[str, tuple[str, ...]] = {
@@ -56,26 +54,30 @@ COUNTS = {
 
 
 @catalogue.benchmarks.add("video", summary="videos: J&F by number of prompted frames (DAVIS)")
-@dataclass(frozen=True, slots=True)
 @capable(ChoosesUsers, RunsUsersIndependently, ShowsSessions)
 class VideoBenchmark(Declared):
     """Four modes: semi-supervised, offline and online (SAM 2), and scribbles (DAVIS)."""
 
-    name: str = "video"
-    example: ClassVar[str] = "--model hand-over?model=grabcut --dataset mini-video"
-    options: ClassVar[tuple[RunOption, ...]] = (
+    name = "video"
+    pages = "sections"
+    example = "--model hand-over?model=grabcut --dataset mini-video"
+    options = (
         RunOption("modes", str, ",".join(MODES), "Modes to run: semi, offline, online, davis."),
     )
-    users: ClassVar[tuple[str, ...]] = tuple(user for some in MODES.values() for user in some)
-    rounds: ClassVar[int] = 8
-    headline: ClassVar[tuple[str, ...]] = ("jf", "jf-mean", "jf@60s", "seconds")
-    split_by: ClassVar[tuple[str, ...]] = ("jf", "jf-mean")
+    users = tuple(user for some in MODES.values() for user in some)
+    rounds = 8
+    headline = ("jf", "jf-mean", "jf@60s", "seconds")
+    split_by = ("jf", "jf-mean")
     citations: ClassVar[Mapping[str, str]] = {
         "modes offline and online": "ravi2024",
         "mode davis": "caelles2018",
         "J and F": "perazzi2016",
     }
-    schema: ClassVar[Schema] = SESSION_ROWS.plus(
+    layout = PaperLayout(
+        {"jf": "J&F", "j": "J", "f": "F", "jf-mean": "mean over prompted frames"},
+        "J&F after the last round, J, F, and the mean J&F over rounds (%)",
+    )
+    schema = SESSION_ROWS.plus(
         [
             *(Column(name, "number", says) for name, says in NUMBERS.items()),
             *(Column(name, "integer", says) for name, says in COUNTS.items()),
@@ -96,7 +98,7 @@ class VideoBenchmark(Declared):
         return replace(made, users=plan.users or users)
 
     def users_for(self, segmenter: Model, users: Sequence[User]) -> list[User]:
-        from segmeter.benchmarks.video.simulation import users_of
+        from segmeter.benchmarks.video.work import users_of
 
         return users_of(segmenter, users)
 
@@ -104,32 +106,7 @@ class VideoBenchmark(Declared):
         """Trackers take all prompts that they have a rule for; the report lists what ran."""
         return []
 
-    def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
-        from segmeter.benchmarks.video.simulation import simulate_video
-
-        return simulate_video(segmenter, scene, plan)
-
-    def load(self, run: Results) -> Sequence[Group]:
-        """The run's sessions, a line per object and a column per round."""
-        return load_tables(run, (*NUMBERS, *COUNTS, "seconds_predict", "seconds_encode"))
-
-    def statistics(self, run: Results) -> Sequence[Statistic]:
-        from segmeter.benchmarks.video.statistics import statistics
-
-        return statistics(run)
-
-    def paper_table(self, run: Results) -> PaperLayout:
-        return PaperLayout(
-            {"jf": "J&F", "j": "J", "f": "F", "jf-mean": "mean over prompted frames"},
-            "J&F after the last round, J, F, and the mean J&F over rounds (%)",
-        )
-
     def viewer(self, scene: Scene, ground_truth: Mask, rows: Sequence[Row]) -> Slices:
         from segmeter.benchmarks.video.sections import VideoCase, viewer
 
         return viewer(VideoCase.of(scene.id, scene, ground_truth, rows))
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.video.sections import sections
-
-        return sections(run)

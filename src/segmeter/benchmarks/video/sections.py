@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.costs import cost_of
-from segmeter.benchmarks.video import VideoBenchmark
 from segmeter.benchmarks.video.statistics import seconds_of
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
@@ -23,7 +21,7 @@ from segmeter.core.scenes import Scene
 from segmeter.core.scores_by_step import Tables
 from segmeter.core.sections import Section
 from segmeter.core.videos import FrameMasks, Video
-from segmeter.stats.statistics import Statistic, cards_by_name, resampling
+from segmeter.stats.statistics import resampling
 
 _SHOWN = ("jf", "j", "f", "jf-mean", "area", "jf@60s", "frames", "clicks", "strokes", "seconds")
 _FRAME = ("j-recall", "j-decay", "f-recall", "f-decay", "flicker", "obeyed", "ms-frame")
@@ -33,43 +31,44 @@ _MOST_FRAMES = 100
 
 
 def sections(run: Results) -> list[Section]:
-    benchmark, lead = VideoBenchmark(), run.plan.leading_protocol
-    leading = [g for g in benchmark.groups(run) if isinstance(g, Tables) and g.protocol == lead]
-    cards = cards_by_name(benchmark.statistics(run))
-    apart = [d for d in benchmark.differences(run) if d.protocol == lead]
+    found = parts.Findings(run)
+    leading = found.groups(Tables, found.lead)
+    apart = [d for d in found.differences if d.protocol == found.lead]
     sure = any(d.significant for d in apart)
     made = [
-        _results(run, apart, cards),
+        _results(found, apart),
         _curves(run, leading),
-        *parts.difference_section(apart, cards, users=_label, units="videos", folded=not sure),
+        *parts.difference_section(
+            apart, found.cards, users=_label, units="videos", folded=not sure
+        ),
         _moments(run, leading),
         _sessions(run, leading),
     ]
     return [section for section in made if section.blocks]
 
 
-def _results(run: Results, apart: Sequence[Difference], cards: Mapping[str, Statistic]) -> Section:
-    users = {str(user): place for place, user in enumerate(run.plan.users)}
-    rows = sorted(VideoBenchmark().summary(run), key=lambda r: users.get(r.user, 0))  # by mode
+def _results(found: parts.Findings, apart: Sequence[Difference]) -> Section:
+    plan = found.run.plan
+    users = {str(user): place for place, user in enumerate(plan.users)}
+    rows = sorted(found.rows, key=lambda r: users.get(r.user, 0))  # by mode
     by: parts.By = {page.Column("user"): lambda row: _label(row.user)}
-    by = {**parts.DATA, **by} if len(run.plan.datasets) > 1 else by
-    leading = [r for r in rows if r.protocol == run.plan.leading_protocol and r.statistic == "jf"]
+    by = {**parts.DATA, **by} if len(plan.datasets) > 1 else by
+    leading = [r for r in rows if (r.protocol, r.statistic) == (found.lead, "jf")]
     blocks: list[page.Block] = [_answer(leading, apart)] if leading else []
     note = "95 % intervals from resampling videos."
-    table = partial(parts.summary_table, by=by, who="tracker", note=note)
     for names, stem, caption in (
         (_SHOWN, "video", "J&F after the last round, and what it cost"),
         (_FRAME, "video-frames", "Frame by frame: recall, decay, flicker, clicks obeyed, time"),
     ):
-        columns = {n: parts.column_of(cards[n]) for n in names}
-        blocks.append(table(stem, rows, columns, caption=caption))
+        table = found.table(stem, rows, names, by=by, who="tracker", caption=caption, note=note)
+        blocks.append(table)
     text = (
         "J is IoU, F the boundary F of DAVIS, J&F their mean over frames; mean J&F is that over "
         "one, two, ... prompted frames, as SAM 2 reports it. `published` leaves out the first and "
         "last frame and counts seconds as SAM 2 and DAVIS do; `corrected` judges all frames but "
         "the one a semi-supervised user prompts, and counts a person's seconds."
     )
-    return Section("Results", text, [*blocks, *parts.lost_jobs(run)])
+    return Section("Results", text, [*blocks, *parts.lost_jobs(found.run)])
 
 
 def _label(user: str) -> str:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks.costs import cost_of
+from segmeter.benchmarks.video import COUNTS, NUMBERS
 from segmeter.core.benchmarks import Results
-from segmeter.core.scores_by_step import Tables
+from segmeter.core.scores_by_step import Tables, load_tables
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic, mean_of_known
@@ -25,6 +26,11 @@ _TIMEOUT = 30.0
 """Seconds per object and interaction of the DAVIS challenge."""
 _PUBLISHED = CostModel()
 Values = Callable[[Tables], Floats]
+
+
+def groups(run: Results) -> list[Tables]:
+    """The run's sessions, a line per object and a column per round."""
+    return load_tables(run, (*NUMBERS, *COUNTS, "seconds_predict", "seconds_encode"))
 
 
 def seconds_of(group: Tables, cost: CostModel) -> Floats:

@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from segmeter.benchmarks.costs import Way, busy, cost_of, cost_section, machines
-from segmeter.benchmarks.declared import Numbers
 from segmeter.benchmarks.judging import Surfaces
 from segmeter.benchmarks.report_parts import (
+    Findings,
+    Numbers,
     difference_section,
     difference_table,
     lost_jobs,
@@ -64,7 +65,7 @@ from segmeter.core.sections import (
 )
 from segmeter.core.wording import counted
 from segmeter.stats.annotation_time import waiting_to
-from segmeter.stats.statistics import Statistic, cards_by_name, corrected_together, differences_of
+from segmeter.stats.statistics import Statistic, corrected_together, differences_of
 
 Sets = Mapping[str, Sequence[VolumeSessions]]
 """Groups of the leading protocol by dataset."""
@@ -74,7 +75,8 @@ def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     benchmark, lead = Volumes(), run.plan.leading_protocol
     found = [g for g in benchmark.groups(run) if isinstance(g, VolumeSessions)]
-    numbers, cards = benchmark.numbers(run), cards_by_name(benchmark.statistics(run))
+    findings = Findings(run)
+    numbers, cards = findings.numbers, findings.cards
     several = len(run.plan.segmenters) > 1  # prompters of one model have their own section
     apart = [d for d in benchmark.differences(run) if d.protocol == lead] if several else []
     goals, leading = goals_of(run), _sets(g for g in found if g.protocol == lead)
@@ -99,7 +101,7 @@ def sections(run: Results) -> list[Section]:
             run, [(g, g.start) for own in leading.values() for g in own],
             [seconds_until(goal) for goal in goals], goals[-1] / (200 - goals[-1]),
         ),
-        *response_sections(run, benchmark, corrections_only=True),
+        *response_sections(run, corrections_only=True),
         Section("Sessions", _SCROLLED, [
             block for own in leading.values() for block in sessions_to_scroll(run, own)
         ]),
@@ -126,7 +128,7 @@ def _results(
             blocks.append(_answer(members, dataset, numbers))
         blocks.append(leaderboard(members, numbers, cards, _stem("volumes", dataset), goal))
     blocks += [prompters_table([g for own in leading.values() for g in own])]
-    blocks += followed_notes(run, Volumes())
+    blocks += followed_notes(run)
     text = (
         "A prompter is a simulated annotator who prompts in one way. A point is one interaction, a "
         f"box two, a 3D box three, a scribble three, naming a slice one. {seen_as(run)}"
@@ -268,13 +270,13 @@ def _equal_effort(leading: Sets, numbers: Numbers, goals: Sequence[float]) -> Se
 
 def project_section(run: Results, objects: int, rate: float | None) -> Section:
     """Costs of so many objects with each model and prompter, to the last goal."""
-    benchmark, goal, cost = Volumes(), goals_of(run)[-1], cost_of(run)
+    goal, cost = goals_of(run)[-1], cost_of(run)
     lead, machine, loaded = run.plan.leading_protocol, machines(run), busy(run)
     run = on_common_objects(run, _leading(run, lead))
     found, card = _leading(run, lead), seconds_until(goal)
     tables: dict[str, list[Way]] = {}
     ranked: dict[str, str] = {}
-    numbers = benchmark.numbers(run)
+    numbers = Findings(run).numbers
     for dataset, members in _sets(found).items():
         ways = tables.setdefault(dataset, [])
         for group in members:

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.declared import Numbers
-from segmeter.benchmarks.report_parts import column_of, published_rows
+from segmeter.benchmarks.report_parts import Numbers, column_of, published_rows
 from segmeter.benchmarks.volumes.statistics import (
     FEWEST,
     VolumeSessions,

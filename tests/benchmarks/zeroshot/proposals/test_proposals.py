@@ -13,7 +13,7 @@ from blobs import Blob, Blobs, position_image
 from segmeter.benchmarks.by_group.breakdown import splits
 from segmeter.benchmarks.zeroshot.proposals import PROPOSAL_ROWS, Proposals
 from segmeter.benchmarks.zeroshot.proposals.statistics import paper_rows
-from segmeter.benchmarks.zeroshot.proposals.work import groups_of, ranked, rows_of
+from segmeter.benchmarks.zeroshot.proposals.work import groups_of, ranked, work
 from segmeter.core.catalogue import Spec
 from segmeter.core.detection_ground_truth import Category, DetectionGroundTruth, TrueObject
 from segmeter.core.errors import BadInput
@@ -91,7 +91,7 @@ def test_empty_masks_come_last_as_published_and_not_at_all_when_corrected() -> N
 
 def test_rows_count_objects_by_size_and_by_frequency() -> None:
     image = scene()
-    rows = rows_of(blobs(), image, image.detection_ground_truth, filled(points=8, most=50))
+    rows = work(blobs(), image, filled(points=8, most=50))
     PROPOSAL_ROWS.check(rows[0])
     keys = {(r["objects_of"], r["protocol"], r["number"]) for r in rows}
     assert len(keys) == len(rows) == 7 * 2 * 2
@@ -200,10 +200,7 @@ def test_a_single_output_is_suppressed_in_an_order_that_the_seed_draws() -> None
     orders = {tuple(sorted(ranked(drawn, 0.3, 1000, "corrected", own))) for own in by_number}
     assert len(orders) > 1
     single = replace(filled(points=6, output="single"), seed=3)
-    one, again, three = (
-        rows_of(blobs(), image, image.detection_ground_truth, plan)
-        for plan in (single, single, filled(points=6))
-    )
+    one, again, three = (work(blobs(), image, plan) for plan in (single, single, filled(points=6)))
     assert [r["matched"] for r in one] == [r["matched"] for r in again]
     assert one[0]["proposals"] < three[0]["proposals"]
 

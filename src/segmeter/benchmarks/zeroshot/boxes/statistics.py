@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
 from typing import Any
@@ -18,7 +18,6 @@ import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, short_name
-from segmeter.benchmarks.zeroshot.boxes import Boxes
 from segmeter.core.benchmarks import Group, Results, SummaryRow
 from segmeter.core.detection_ground_truth import DetectionGroundTruth, coco_layout
 from segmeter.core.errors import BadInput
@@ -27,10 +26,11 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.scores_by_step import load_tables
 from segmeter.core.sections import Column, Note, Section, Table
 from segmeter.core.seeds import generator
-from segmeter.measures.detection_matching import Cell
+from segmeter.measures.detection_matching import Cell, taken_by
 from segmeter.measures.detections import (
     Kind,
     Rules,
+    box_ious,
     cells,
     evaluator_scores,
     matched_scores,
@@ -40,7 +40,7 @@ from segmeter.measures.detections import (
 from segmeter.measures.objects import boundary_iou, iou
 from segmeter.stats.comparisons import Paired
 from segmeter.stats.intervals import Floats, Interval, Resampling
-from segmeter.stats.statistics import Statistic, cards_by_name, paired_by_draws, percentiles
+from segmeter.stats.statistics import Statistic, paired_by_draws, percentiles
 
 RESAMPLES = 500
 _LVIS_MOST, _COCO_MOST = 300, 100
@@ -89,13 +89,6 @@ class Detections:
         kinds = _KINDS.values()
         return {kind: cells(self.ground_truth, self.found, self.rules(kind)) for kind in kinds}
 
-    def resampled(self, kind: Kind, protocol: ProtocolName) -> dict[str, Floats]:
-        """AP of the resampled images, computed once."""
-        if (kind, protocol) not in self._drawn:
-            found = resampled_scores(self.cells[kind], self.rules(kind), self.weights, protocol)
-            self._drawn[kind, protocol] = found
-        return self._drawn[kind, protocol]
-
     @cached_property
     def taken(self) -> list[dict[int, tuple[float, float]]]:
         """For each image the objects whose box is found: mask IoU and boundary IoU."""
@@ -109,10 +102,6 @@ class Detections:
             made.append(scores)
         return made
 
-    @cached_property
-    def _drawn(self) -> dict[tuple[Kind, ProtocolName], dict[str, Floats]]:
-        return {}
-
 
 @dataclass(frozen=True)
 class Scored(Group):
@@ -125,15 +114,38 @@ class Scored(Group):
         return self.detections.objects
 
     @cached_property
+    def scores(self) -> dict[Kind, dict[str, float]]:
+        """All that the evaluator prints of masks and boxes; AP of boundaries."""
+        found, made = self.detections, {}
+        for kind, paired in found.cells.items():
+            rules = found.rules(kind)
+            if kind == "boundary":
+                every = matched_scores(paired, rules, self.protocol)
+                made[kind] = {name: value for name, value in every.items() if name in _AP}
+            else:
+                made[kind] = evaluator_scores(paired, rules, found.ground_truth, self.protocol)
+        return made
+
+    @cached_property
+    def draws(self) -> dict[Kind, dict[str, Floats]]:
+        """AP of the resampled images."""
+        found = self.detections
+        return {
+            kind: resampled_scores(paired, found.rules(kind), found.weights, self.protocol)
+            for kind, paired in found.cells.items()
+        }
+
+    @cached_property
     def estimates(self) -> dict[str, Interval]:
         """AP of masks, boundaries and boxes, and the quality of masks, with limits."""
-        return _precision(self.detections, self.protocol) | _quality(self.detections)
-
-    def ap(self, kind: Kind) -> tuple[float, Floats]:
-        """AP and that of the resampled images."""
-        found = self.detections
-        draws = found.resampled(kind, self.protocol)["ap"]
-        return _values(found, kind, self.protocol)["ap"], draws
+        made: dict[str, Interval] = {}
+        for prefix, kind in _KINDS.items():
+            # One image says nothing about others: no interval.
+            draws = self.draws[kind] if len(self.keys) > 1 else {}
+            for name, value in self.scores[kind].items():
+                if not np.isnan(value):
+                    made[f"{prefix}{name}"] = percentiles(value, draws.get(name, np.empty(0)))
+        return made | _quality(self.detections)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +215,9 @@ def _box(text: str) -> list[float]:
     raise BadInput(f"column 'box': {text!r:.80} is not x, y, width and height")
 
 
-def statistics(found: Sequence[Scored]) -> list[Statistic]:
+def statistics(run: Results) -> list[Statistic]:
     """AP and AR of masks, boundaries and boxes as the evaluators give them, and mask quality."""
+    found = parts.Findings(run).groups(Scored)
     names = dict.fromkeys(name for group in found for name in group.estimates)
     return [*map(_statistic, names), _OBJECT_IOU]
 
@@ -246,26 +259,6 @@ def _statistic(name: str) -> Statistic:
     )
 
 
-def _precision(found: Detections, protocol: ProtocolName) -> dict[str, Interval]:
-    """AP of masks, boundaries and boxes, with limits from resampled images."""
-    made: dict[str, Interval] = {}
-    for prefix, kind in _KINDS.items():
-        # One image says nothing about others: no interval.
-        draws = found.resampled(kind, protocol) if len(found.ground_truths) > 1 else {}
-        for name, value in _values(found, kind, protocol).items():
-            made[f"{prefix}{name}"] = percentiles(value, draws.get(name, np.empty(0)))
-    return {name: number for name, number in made.items() if not np.isnan(number.value)}
-
-
-def _values(group: Detections, kind: Kind, protocol: ProtocolName) -> dict[str, float]:
-    """All that the evaluator prints of masks and boxes; AP of boundaries."""
-    made, rules = group.cells[kind], group.rules(kind)
-    if kind != "boundary":
-        return evaluator_scores(made, rules, group.ground_truth, protocol)
-    found = matched_scores(made, rules, protocol)
-    return {name: value for name, value in found.items() if name in _AP}
-
-
 def _quality(found: Detections) -> dict[str, Interval]:
     """Mean mask IoU and boundary IoU of objects whose box is found, and the share of these."""
     images = [t.image for t, taken in zip(found.ground_truths, found.taken, strict=True)
@@ -286,63 +279,44 @@ def _objects(
 ) -> FoundObjects:
     values: dict[tuple[str, str], float] = {}
     known: dict[tuple[str, str], dict[str, str]] = {}
+    sizes = {name: area for name, area in size_ranges("corrected").items() if name != "all"}
     for scene, truth, taken in zip(scenes, found.ground_truths, found.taken, strict=True):
         names = {category.id: category.name for category in truth.categories}
         for number, thing in enumerate(truth.objects):
             if not thing.crowd:
                 key = (scene, str(number + 1))
                 values[key] = taken.get(number, (0.0, 0.0))[0]
-                known[key] = {
-                    "class": names.get(thing.category, ""),
-                    "size": _extent(thing.area),
-                }
+                size = next(name for name, (_, high) in sizes.items() if thing.area <= high)
+                known[key] = {"class": names.get(thing.category, ""), "size": size}
     images = tuple(scene for scene, _ in values)
     return FoundObjects(*who, tuple(values), images, np.array(list(values.values())), known)
 
 
-def _extent(area: float) -> str:
-    return next(
-        name
-        for name, (low, high) in size_ranges("corrected").items()
-        if name != "all" and low <= area < high
-    )
-
-
 def _pairs(
-    ground_truth: DetectionGroundTruth, found: Sequence[Mapping[str, Any]]
+    truth: DetectionGroundTruth, found: Sequence[Mapping[str, Any]]
 ) -> list[tuple[int, int]]:
     """Ground truths and the detections that take them by their boxes, as COCO matches at 0.5."""
-    pairs: list[tuple[int, int]] = []
-    for category in sorted({o.category for o in ground_truth.objects}):
-        things = [
-            k for k, o in enumerate(ground_truth.objects) if o.category == category and not o.crowd
-        ]
-        mine = [k for k, d in enumerate(found) if d["category_id"] == category]
-        mine.sort(key=lambda k: -found[k]["score"])
-        free = set(things)
-        for place in mine:
-            overlaps = {
-                k: _box_iou(ground_truth.objects[k].box, found[place]["bbox"]) for k in free
-            }
-            best = max(overlaps, key=lambda k: (overlaps[k], k), default=None)
-            if best is not None and overlaps[best] >= 0.5:
-                free.discard(best)
-                pairs.append((best, place))
-    return pairs
-
-
-def _box_iou(one: Sequence[float], other: Sequence[float]) -> float:
-    wide = min(one[0] + one[2], other[0] + other[2]) - max(one[0], other[0])
-    high = min(one[1] + one[3], other[1] + other[3]) - max(one[1], other[1])
-    both = max(0.0, wide) * max(0.0, high)
-    whole = one[2] * one[3] + other[2] * other[3] - both
-    return both / whole if whole > 0 else 0.0
+    things = [k for k, o in enumerate(truth.objects) if not o.crowd]
+    if not things or not found:
+        return []
+    ranked = sorted(range(len(found)), key=lambda k: -found[k]["score"])
+    regular = np.zeros(len(things), dtype=bool)
+    overlaps = box_ious(
+        np.array([found[k]["bbox"] for k in ranked]),
+        np.array([truth.objects[k].box for k in things]),
+        regular,
+    )
+    classes = np.array([found[k]["category_id"] for k in ranked])
+    overlaps[classes[:, None] != [truth.objects[k].category for k in things]] = 0.0
+    (taken,) = taken_by(overlaps, regular, regular, np.array([0.5]))
+    return [(things[t], place) for t, place in zip(taken, ranked, strict=True) if t >= 0]
 
 
 def _compared(first: Scored, second: Scored, kind: Kind) -> Paired | None:
     """AP on the same resampled images."""
-    (one, mine), (other, theirs) = first.ap(kind), second.ap(kind)
-    return paired_by_draws(one - other, mine - theirs, first.size, len(first.keys))
+    value = first.scores[kind]["ap"] - second.scores[kind]["ap"]
+    gaps = first.draws[kind]["ap"] - second.draws[kind]["ap"]
+    return paired_by_draws(value, gaps, first.size, len(first.keys))
 
 
 _PRECISION = (
@@ -363,21 +337,18 @@ _RULE = (
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
-    benchmark = Boxes()
-    rows = [replace(row, model=short_name(row.model)) for row in benchmark.summary(run)]
-    leading = [row for row in rows if row.protocol == run.plan.leading_protocol]
-    cards = cards_by_name(benchmark.statistics(run))
+    found = parts.Findings(run, short_name)
     blocks = [
-        *parts.best_answer(leading, ("ap", "box-ap"), cards),
-        _table("boxes", leading, _BOTH, "Masks and boxes"),
+        *parts.best_answer(found.leading, ("ap", "box-ap"), found.cards),
+        _table("boxes", found.leading, _BOTH, "Masks and boxes"),
         Note(f"{_RULE} {OWN_RULES}"),
         Note(NOT_REPRODUCIBLE, "warning"),
     ]
-    by_size = _table("boxes-ap", rows, _AP, "AP of the masks")
+    by_size = _table("boxes-ap", found.rows, _AP, "AP of the masks")
     return [
         Section("Results", blocks=blocks),
         Section("Average precision by size and class", _PRECISION, [by_size]),
-        *parts.difference_section(benchmark.differences(run), cards, shown=short_name),
+        *found.difference_section(),
     ]
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.zeroshot.edges.methods import AUTOMATIC_EDGES, BASELINES
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Row, RunOption
+from segmeter.core.benchmarks import RunOption
 from segmeter.core.catalogue import Spec
-from segmeter.core.models import Method
 from segmeter.core.plans import Plan
 from segmeter.core.rows import JOB_KEY, Column, Schema
-from segmeter.core.scenes import Scene
 
 EDGE_ROWS = Schema(
     "edges",
@@ -42,7 +38,6 @@ _SUMMARY = "edges of automatic masks against human boundaries (ODS, OIS, AP, R50
 
 
 @catalogue.benchmarks.add("edges", summary=_SUMMARY)
-@dataclass(frozen=True, slots=True)
 class Edges(Declared):
     """Segment Anything's zero-shot edges (supplement E.2), compared with classical detectors.
 
@@ -50,16 +45,14 @@ class Edges(Declared):
     edge maps.
     """
 
-    name: str = "edges"
-    example: ClassVar[str] = "--model mobile-sam --dataset bsds500 --data DATA"
-    evaluates: ClassVar[tuple[str, ...]] = ("model", "method")
-    headline: ClassVar[tuple[str, ...]] = ("ods", "ois", "ap", "r50")
-    options: ClassVar[tuple[RunOption, ...]] = (
-        RunOption("baselines", bool, True, "Also run classical edge detectors."),
-    )
-    schema: ClassVar[Schema] = EDGE_ROWS
-    pages: ClassVar[str] = "statistics"
-    citations: ClassVar[Mapping[str, str]] = {"benchmark edges": "kirillov2023"}
+    name = "edges"
+    example = "--model mobile-sam --dataset bsds500 --data DATA"
+    evaluates = ("model", "method")
+    headline = ("ods", "ois", "ap", "r50")
+    options = (RunOption("baselines", bool, True, "Also run classical edge detectors."),)
+    schema = EDGE_ROWS
+    pages = "statistics"
+    cited = "kirillov2023"
 
     def plan(self, plan: Plan) -> Plan:
         options = self.options_of(plan)
@@ -72,8 +65,3 @@ class Edges(Declared):
         return replace(
             plan, segmenters=tuple(segmenters), kind="method", users=(), rounds=1, options=options
         )
-
-    def work(self, segmenter: Method, scene: Scene, plan: Plan) -> list[Row]:
-        from segmeter.benchmarks.zeroshot.edges.methods import rows_of
-
-        return rows_of(segmenter, scene, plan.protocols, plan.threads)

@@ -1,24 +1,19 @@
-"""Edge detectors (automatic masks, two classical ones), and their rows on an image."""
+"""Edge detectors: automatic masks, and two classical ones."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Row
-from segmeter.core.errors import BadInput
-from segmeter.core.models import Method, Model, ModelCard, ProtocolName, Segmentation
+from segmeter.core.capabilities import SweepsProtocols, capable
+from segmeter.core.models import Model, ModelCard, ProtocolName, Segmentation
 from segmeter.core.scenes import Scene
-from segmeter.measures.boundaries import BoundaryCounts, outlines
 from segmeter.measures.suppression import suppress, suppress_along_gradient
-from segmeter.measures.sweeps import THRESHOLDS, contour_strengths, sweep_edge_map
 from segmeter.models.automatic.candidates import Kept, crop_candidates
 from segmeter.models.automatic.generator import clicked_model
 from segmeter.models.automatic.options import Crop, Options
@@ -34,6 +29,7 @@ Single = npt.NDArray[np.float32]
 
 
 @catalogue.methods.add(AUTOMATIC_EDGES, summary=_SUMMARY)
+@capable(SweepsProtocols)
 class AutomaticEdges:
     """Edges of the masks at a 16 x 16 grid, none filtered, boxes suppressed at 0.7.
 
@@ -196,77 +192,3 @@ def _smoothed(strength: Single) -> Single:
     for axis in (0, 1):
         strength = correlate1d(strength, kernel, axis=axis, mode="mirror")
     return strength
-
-
-@runtime_checkable
-class ByProtocol(Protocol):
-    """A method whose sweep has an entry for each protocol."""
-
-    def sweep(self, scene: Scene) -> Mapping[str, Segmentation]: ...
-
-
-def rows_of(
-    method: Method, scene: Scene, protocols: Sequence[ProtocolName], threads: int = 1
-) -> list[Row]:
-    """All rows of an image: one per reading and threshold."""
-    if not scene.partitions:
-        raise BadInput(
-            f"{scene.name} has no partitions drawn by people; take a dataset that has, "
-            "such as bsds500"
-        )
-    ground_truths = outlines(scene.partitions)
-    started = time.perf_counter()
-    results = _results(method, scene, protocols)
-    seconds = {"seconds_encode": time.perf_counter() - started}
-    known: dict[int, list[BoundaryCounts]] = {}  # protocols may share one map
-    rows: list[Row] = []
-    for protocol, result in results.items():
-        if id(result) not in known:
-            edges = _edges(result, scene)
-            known[id(result)] = sweep_edge_map(ground_truths, edges, rule="edges", threads=threads)
-        rows += _rows(scene, protocol, known[id(result)], seconds)
-    return rows
-
-
-def _results(
-    method: Method, scene: Scene, protocols: Sequence[ProtocolName]
-) -> dict[ProtocolName, Segmentation]:
-    if isinstance(method, ByProtocol):
-        found = method.sweep(scene)
-        if set(protocols) <= set(found):
-            return {protocol: found[protocol] for protocol in protocols}
-    one = method.segment(scene)
-    return dict.fromkeys(protocols, one)
-
-
-def _edges(result: Segmentation, scene: Scene) -> npt.NDArray[np.float32]:
-    if result.edges is not None:
-        edges = result.edges
-    elif result.levels is not None:
-        edges = contour_strengths(result.levels)
-    else:
-        raise BadInput("edges judges edge maps and hierarchies, not partitions or proposals")
-    if edges.shape != scene.partitions[0].shape:
-        size = " x ".join(map(str, edges.shape[::-1]))
-        raise BadInput(f"{scene.name}: the edge map is {size}, not the size of the image")
-    return edges
-
-
-def _rows(
-    scene: Scene,
-    protocol: ProtocolName,
-    counts: Sequence[BoundaryCounts],
-    seconds: Mapping[str, float],
-) -> Iterator[Row]:
-    for threshold, count in zip(THRESHOLDS.tolist(), counts, strict=True):
-        yield {
-            "protocol": protocol,
-            "threshold": threshold,
-            "f": count.f,
-            "matched_ground_truth": count.matched_ground_truth,
-            "ground_truth_pixels": count.ground_truth,
-            "matched_prediction": count.matched_prediction,
-            "prediction_pixels": count.prediction,
-            "cluster": scene.id,
-            **seconds,
-        }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.sessions import CONSISTENCY, rows_of, simulate_all
@@ -17,34 +15,31 @@ from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import Trajectory
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
-from segmeter.core.rows import SESSION_ROWS, Column, Schema
+from segmeter.core.rows import SESSION_ROWS, Column
 from segmeter.core.scenes import Scene
-
-POINT_ROWS = SESSION_ROWS.plus(
-    [Column("oracle_iou", "number", "IoU of the best candidate, in the first round")]
-)
 
 
 @catalogue.benchmarks.add("points", summary="masks after 1 to 9 points (mIoU@1 to 9, oracle@1)")
-@dataclass(frozen=True, slots=True)
 @capable(RunsUsersIndependently)
 class Points(Declared):
     """One to nine points, the first at the object's centre or anywhere on it."""
 
-    name: str = "points"
-    schema: ClassVar[Schema] = POINT_ROWS
-    pages: ClassVar[str] = "statistics"
-    headline: ClassVar[tuple[str, ...]] = ("iou@1", "oracle@1", "iou@3", "iou@9")
-    users: ClassVar[tuple[str, ...]] = ("centre-point",)
-    rounds: ClassVar[int] = 9
-    measures: ClassVar[tuple[str, ...]] = ("iou", "boundary-iou")
-    options: ClassVar[tuple[RunOption, ...]] = (
+    name = "points"
+    schema = SESSION_ROWS.plus(
+        [Column("oracle_iou", "number", "IoU of the best candidate, in the first round")]
+    )
+    pages = "statistics"
+    headline = ("iou@1", "oracle@1", "iou@3", "iou@9")
+    users = ("centre-point",)
+    rounds = 9
+    measures = ("iou", "boundary-iou")
+    options = (
         RunOption("baseline", str, "", "The model others are compared with; empty for the first."),
         CONSISTENCY,
         NO_START,
     )
-    split_by: ClassVar[tuple[str, ...]] = ("iou@1", "iou@3")
-    citations: ClassVar[Mapping[str, str]] = {"benchmark points": "kirillov2023"}
+    split_by = ("iou@1", "iou@3")
+    cited = "kirillov2023"
 
     def plan(self, plan: Plan) -> Plan:
         filled = self.filled(plan)

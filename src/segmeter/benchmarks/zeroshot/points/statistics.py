@@ -17,19 +17,12 @@ from segmeter.benchmarks.response_section import followed_notes, response_sectio
 from segmeter.benchmarks.responses import STATISTICS as RESPONSES
 from segmeter.benchmarks.responses import response_groups
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, named, short_name
-from segmeter.benchmarks.zeroshot.points import Points as Benchmark
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
 from segmeter.core.scores_by_step import load_tables
 from segmeter.stats.goals import at_round
 from segmeter.stats.intervals import Floats, Interval
-from segmeter.stats.statistics import (
-    Statistic,
-    cards_by_name,
-    percentile_interval,
-    percentiles,
-    resampling,
-)
+from segmeter.stats.statistics import Statistic, percentile_interval, percentiles, resampling
 
 POINTS = (1, 2, 3, 5, 9)
 ALL = "all datasets, unweighted"
@@ -92,32 +85,24 @@ def _statistics(name: str, title: str) -> list[Statistic]:
     """A mean IoU of one dataset, and the same over datasets."""
 
     one = Statistic(
-        name, title, "%", 1, "higher", percent=True, interval=_known, of=PointSessions,
-        values=lambda g: g.values.get(name, np.full(g.size, np.nan)),
+        name, title, "%", 1, "higher", percent=True, of=PointSessions,
+        interval=percentile_interval, values=lambda g: g.values.get(name, np.full(g.size, np.nan)),
         tested="yes" if name in _TESTED else "on request",
     )  # fmt: skip
     over = replace(one, values=None, whole=lambda g: g.mean(name), of=OverDatasets, tested="no")
     return [one, over]
 
 
-def _known(group: Group, values: Floats) -> Interval | None:
-    return None if np.isnan(values).any() else percentile_interval(group, values)
-
-
-_OWN = [
+STATISTICS = [
     statistic
     for name in (*(f"iou@{n}" for n in POINTS), "oracle@1")
     for statistic in _statistics(name, name.replace("iou", "mIoU"))
-]
-"""mIoU@1 to 9 and the oracle's, each of a dataset and over datasets."""
-STATISTICS = [*_OWN, *RESPONSES]
+] + RESPONSES
+"""mIoU@1 to 9 and the oracle's, each of a dataset and over datasets; responses to prompts."""
 
 
 _MOST_DOTS = 8
-_CARDS = cards_by_name(_OWN)
 _SHOWN = ("iou@1", "oracle@1", *(f"iou@{n}" for n in POINTS[1:]))
-_MEASURES = {name: parts.column_of(_CARDS[name]) for name in _SHOWN}
-_WHERE: parts.By = {**parts.DATA, page.Column("user"): lambda row: row.user}
 _PROTOCOLS = (
     "**published** and **corrected** differ where a prediction is perfect (published clicks the "
     "corner as background, corrected accepts the mask) and where the false "
@@ -128,26 +113,16 @@ _PROTOCOLS = (
 
 def sections(run: Results) -> list[page.Section]:
     """All sections, in reading order."""
-    benchmark, lead = Benchmark(), run.plan.leading_protocol
-    groups = [
-        replace(g, model=short_name(g.model))
-        for g in benchmark.groups(run)
-        if isinstance(g, PointSessions)
-    ]
-    rows = [replace(row, model=short_name(row.model)) for row in benchmark.summary(run)]
-    found = [
-        replace(d, first=short_name(d.first), second=short_name(d.second))
-        for d in benchmark.differences(run)
-    ]
-    chosen = short_name(baseline_of(run))
-    apart = parts.difference_section(found, _CARDS, folded=True)
+    found = parts.Findings(run, short_name)
+    top = [r for r in found.rows if r.dataset == ALL] or found.rows
+    leading = [r for r in top if r.protocol == found.lead]
     return [
-        _overview(rows, lead, followed_notes(run, benchmark)),
-        *_side_by_side(groups, found, lead, chosen),
-        _growth(rows, lead),
-        _by_dataset(rows),
-        *response_sections(run, benchmark),
-        *apart,
+        _overview(found, top, leading),
+        *_side_by_side(found),
+        _growth(leading),
+        _by_dataset(found),
+        *response_sections(run),
+        *found.difference_section(folded=True),
     ]
 
 
@@ -158,37 +133,37 @@ def baseline_of(run: Results) -> str:
 
 
 def _overview(
-    rows: Sequence[SummaryRow], lead: str, followed: Sequence[page.Block]
+    found: parts.Findings, top: Sequence[SummaryRow], leading: Sequence[SummaryRow]
 ) -> page.Section:
-    top = [r for r in rows if r.dataset == ALL] or list(rows)
-    leading = [r for r in top if r.protocol == lead]
     rule = "The oracle takes the best of the masks that a model offers after one point."
+    detail = f"{rule} Protocol {found.lead}."
     blocks: list[page.Block] = [
-        *parts.best_answer(leading, ("iou@1", "oracle@1"), _CARDS, f"{rule} Protocol {lead}."),
-        *followed,
-        _table("points", top, "mIoU after N points and the oracle's after one"),
+        *parts.best_answer(leading, ("iou@1", "oracle@1"), found.cards, detail),
+        *followed_notes(found.run),
+        _table(found, "points", top, "mIoU after N points and the oracle's after one"),
         page.Note(f"{_PROTOCOLS} {OWN_RULES}"),
         page.Note(NOT_REPRODUCIBLE, "warning"),
     ]
     return page.Section("Results", blocks=blocks)
 
 
-def _table(name: str, rows: Sequence[SummaryRow], caption: str) -> page.Table:
-    varied = {c: tell for c, tell in _WHERE.items() if len(set(map(tell, rows))) > 1}
+def _table(
+    found: parts.Findings, name: str, rows: Sequence[SummaryRow], caption: str
+) -> page.Table:
     note = "95 % intervals from resampling images."
-    return parts.summary_table(name, rows, _MEASURES, by=varied, caption=caption, note=note)
+    return found.table(name, rows, _SHOWN, by=parts.varied(rows), caption=caption, note=note)
 
 
-def _side_by_side(
-    groups: Sequence[PointSessions], found: Sequence[Difference], lead: str, baseline: str
-) -> list[page.Section]:
+def _side_by_side(found: parts.Findings) -> list[page.Section]:
     """Each model minus the baseline on every dataset, sorted; dots for its oracle."""
-    turned = (side for d in found for side in (d, d.turned) if d.protocol == lead)
+    baseline = short_name(baseline_of(found.run))
+    turned = (side for d in found.differences for side in (d, d.turned) if d.protocol == found.lead)
     asked = [d for d in turned if (d.statistic, d.second) == ("iou@1", baseline)]
     gaps = sorted(asked, key=lambda d: -d.value)
     if not gaps:
         return []
-    means = {(g.model, g.dataset, g.user): g.values for g in groups if g.protocol == lead}
+    groups = found.groups(PointSessions, found.lead)
+    means = {(short_name(g.model), g.dataset, g.user): g.values for g in groups}
 
     def oracle(d: Difference) -> float:
         mine, other = (means[model, d.dataset, d.user] for model in (d.first, baseline))
@@ -240,9 +215,8 @@ def _dots(
     )
 
 
-def _growth(rows: Sequence[SummaryRow], lead: str) -> page.Section:
-    top = [r for r in rows if r.dataset == ALL] or list(rows)
-    held = {(r.key, r.statistic): r for r in top if r.protocol == lead}
+def _growth(leading: Sequence[SummaryRow]) -> page.Section:
+    held = {(r.key, r.statistic): r for r in leading}
     charts = []
     for dataset, user in dict.fromkeys(key[1:3] for key, _ in held):
         lines = [
@@ -258,11 +232,10 @@ def _growth(rows: Sequence[SummaryRow], lead: str) -> page.Section:
     return page.Section("Quality by number of points", text, [page.Multiples(charts)])
 
 
-def _by_dataset(rows: Sequence[SummaryRow]) -> page.Section:
+def _by_dataset(found: parts.Findings) -> page.Section:
     blocks: list[page.Block] = []
-    for dataset in dict.fromkeys(r.dataset for r in rows if r.dataset != ALL):
-        mine = [r for r in rows if r.dataset == dataset]
+    for dataset, _, mine in found.datasets(found.groups(PointSessions)):
         caption = f"{dataset}: {max(r.targets for r in mine)} masks"
-        blocks.append(_table(f"points-{dataset.partition('?')[0]}", mine, caption))
+        blocks.append(_table(found, f"points-{dataset.partition('?')[0]}", mine, caption))
     text = "The numbers of the first table for each dataset by itself."
     return page.Section("Dataset by dataset", text, blocks)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, get_args
+from dataclasses import replace
+from typing import get_args
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.zeroshot import with_default
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Results, Row, RunOption
-from segmeter.core.detection_ground_truth import WithDetectionGroundTruth
-from segmeter.core.errors import BadInput
-from segmeter.core.models import Model
+from segmeter.core.benchmarks import RunOption
 from segmeter.core.plans import Plan
 from segmeter.core.rows import JOB_KEY, Column, Schema
-from segmeter.core.scenes import Scene
 from segmeter.models.automatic.options import Output
-from segmeter.stats.statistics import Statistic
 
 PROPOSAL_ROWS = Schema(
     "proposals",
@@ -41,19 +35,13 @@ PROPOSAL_ROWS = Schema(
 
 
 @catalogue.benchmarks.add("proposals", summary="objects found by automatic masks (AR@1000)")
-@dataclass(frozen=True, slots=True)
 class Proposals(Declared):
     """Segment Anything's object proposals (supplement E.3) on data of COCO's layout."""
 
-    name: str = "proposals"
-    example: ClassVar[str] = "--model mobile-sam --dataset coco --data DATA"
-    headline: ClassVar[tuple[str, ...]] = (
-        "ar@1000",
-        "ar@1000-small",
-        "ar@1000-medium",
-        "ar@1000-large",
-    )
-    options: ClassVar[tuple[RunOption, ...]] = (
+    name = "proposals"
+    example = "--model mobile-sam --dataset coco --data DATA"
+    headline = ("ar@1000", "ar@1000-small", "ar@1000-medium", "ar@1000-large")
+    options = (
         RunOption("points", int, 64, "Points on a side of the grid.", least=1),
         RunOption("nms", float, 0.9, "IoU above which one of two boxes is suppressed.",
                   least=0, most=1),
@@ -62,24 +50,10 @@ class Proposals(Declared):
                   "an order drawn at random (with points 128 and nms 0.95).",
                   choices=get_args(Output)),
     )  # fmt: skip
-    schema: ClassVar[Schema] = PROPOSAL_ROWS
-    pages: ClassVar[str] = "statistics"
-    citations: ClassVar[Mapping[str, str]] = {"benchmark proposals": "kirillov2023"}
+    schema = PROPOSAL_ROWS
+    pages = "statistics"
+    cited = "kirillov2023"
 
     def plan(self, plan: Plan) -> Plan:
         segmenters = tuple(with_default(s, "resize", "pillow") for s in plan.segmenters)
         return replace(self.filled(replace(plan, users=())), segmenters=segmenters, rounds=1)
-
-    def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
-        from segmeter.benchmarks.zeroshot.proposals.work import rows_of
-
-        if "click" not in segmenter.card.abilities:
-            raise BadInput(f"model '{segmenter.card.name}' takes no clicks")
-        if not isinstance(scene, WithDetectionGroundTruth):
-            raise BadInput(f"{scene.name}: proposals are scored on data of COCO's layout")
-        return rows_of(segmenter, scene, scene.detection_ground_truth, plan)
-
-    def statistics(self, run: Results) -> Sequence[Statistic]:
-        from segmeter.benchmarks.zeroshot.proposals.statistics import Proposed, statistics
-
-        return statistics([g for g in self.groups(run) if isinstance(g, Proposed)])

@@ -9,19 +9,12 @@ import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
-from segmeter.benchmarks.zeroshot.proposals import Proposals
-from segmeter.core.benchmarks import Group, Results, SummaryRow
+from segmeter.core.benchmarks import Group, Results
 from segmeter.core.scores_by_step import Tables, load_tables
 from segmeter.core.sections import Axis, Block, Chart, Column, Note, Section
 from segmeter.measures.proposals import average_recall_of
 from segmeter.stats.intervals import Floats, Interval
-from segmeter.stats.statistics import (
-    Statistic,
-    cards_by_name,
-    mean_of_known,
-    percentiles,
-    resampling,
-)
+from segmeter.stats.statistics import Statistic, mean_of_known, percentiles, resampling
 
 ALL = "all"
 
@@ -40,21 +33,19 @@ class Proposed(Group):
     matched: Mapping[str, Floats]
     proposals: Floats
 
-    def has(self, objects_of: str, number: int) -> bool:
-        """Whether there are such objects, and so many proposals were counted."""
-        known = self.objects.get(objects_of)
-        return known is not None and bool(known.any()) and number in self.numbers
-
-    def at(self, objects_of: str, number: int) -> Floats:
-        """Objects matched at each threshold, `(images, thresholds)`."""
-        found: Floats = self.matched[objects_of][:, self.numbers.index(number)]
-        return found
+    def counts(self, objects_of: str, number: int) -> tuple[Floats, Floats] | None:
+        """Objects matched at each threshold, `(images, thresholds)`, and all; None without any."""
+        objects = self.objects.get(objects_of)
+        if objects is None or not objects.any() or number not in self.numbers:
+            return None
+        return self.matched[objects_of][:, self.numbers.index(number)], objects
 
     def recall(self, objects_of: str, number: int) -> Interval | None:
         """Share of all objects of all images, averaged over thresholds, with its interval."""
-        if not self.has(objects_of, number):
+        counts = self.counts(objects_of, number)
+        if counts is None:
             return None
-        matched, objects = self.at(objects_of, number), self.objects[objects_of]
+        matched, objects = counts
         value = float(average_recall_of(matched.sum(axis=0), objects.sum()))
         if len(self.keys) < 2:
             return Interval(value, np.nan, np.nan)
@@ -65,10 +56,11 @@ class Proposed(Group):
     def each(self, objects_of: str, number: int) -> Floats:
         """Recall of each image; NaN, and so not compared, where it has no object."""
         found = np.full(len(self.keys), np.nan)
-        if self.has(objects_of, number):
-            objects = self.objects[objects_of]
+        counts = self.counts(objects_of, number)
+        if counts is not None:
+            matched, objects = counts
             some = np.flatnonzero(objects > 0)
-            found[some] = average_recall_of(self.at(objects_of, number)[some], objects[some])
+            found[some] = average_recall_of(matched[some], objects[some])
         return found
 
     def masks(self) -> Interval:
@@ -102,8 +94,9 @@ def groups(run: Results) -> list[Proposed]:
     ]
 
 
-def statistics(found: Sequence[Proposed]) -> list[Statistic]:
+def statistics(run: Results) -> list[Statistic]:
     """Recall at every number of proposals, of all objects and by class; masks per image."""
+    found = parts.Findings(run).groups(Proposed)
     numbers = sorted({n for g in found for n in g.numbers}, reverse=True)
     kinds = dict.fromkeys(kind for g in found for kind in g.objects)
     made = [
@@ -149,53 +142,45 @@ _FEDERATED = (
 )
 
 
-def sections(run: Results) -> list[Section]:
-    """All sections, a dataset after the other."""
-    benchmark = Proposals()
-    found = [g for g in benchmark.groups(run) if isinstance(g, Proposed)]
-    cards = cards_by_name(benchmark.statistics(run))
-    made = [_overview(*part, cards) for part in parts.by_dataset(found, benchmark.summary(run))]
-    return [*made, *parts.difference_section(benchmark.differences(run), cards)]
-
-
 def paper_rows() -> list[dict[str, str]]:
     """Table 6 of the paper's supplement, and a public attempt."""
     return parts.published_rows("zeroshot.proposals", "table6.csv")
 
 
-def _overview(
-    dataset: str,
-    here: Sequence[Proposed],
-    rows: Sequence[SummaryRow],
-    cards: Mapping[str, Statistic],
-) -> Section:
-    most, images = max(n for g in here for n in g.numbers), max(len(g.keys) for g in here)
-    columns = {
-        recall_at(most, kind).name: Column(kind, digits=1, percent=True, better="higher")
-        for kind in KINDS
-    }
-    columns["masks"] = parts.column_of(cards["masks"])
-    caption = f"AR@{most} in percent, {images} images, 95 % intervals"
-    printed = "As printed: Segment Anything, Table 6 (LVIS v1 validation, AR@1000)"
-    kinds = {kind: kind for kind in KINDS}
-    blocks: list[Block] = [
-        *parts.best_answer(rows, [recall_at(most).name], cards),
-        parts.summary_table(f"{dataset}-proposals", rows, columns, caption=caption),
-        _chart(here, rows),
-        parts.printed_table(
-            f"{dataset}-table6", paper_rows(), {"method": "method"}, kinds, 1, printed
-        ),
-    ]
-    notes = [Note(text) for text in (_PROTOCOLS, _FEDERATED, NOT_REPRODUCIBLE)]
-    return Section(f"Results: {dataset}", blocks=[*blocks, *notes])
+def sections(run: Results) -> list[Section]:
+    """All sections, a dataset after the other."""
+    found, made = parts.Findings(run), []
+    for dataset, here, rows in found.datasets(found.groups(Proposed)):
+        most, images = max(n for g in here for n in g.numbers), max(len(g.keys) for g in here)
+        columns = {
+            recall_at(most, kind).name: Column(kind, digits=1, percent=True, better="higher")
+            for kind in KINDS
+        }
+        columns["masks"] = parts.column_of(found.cards["masks"])
+        caption = f"AR@{most} in percent, {images} images, 95 % intervals"
+        blocks: list[Block] = [
+            *parts.best_answer(rows, [recall_at(most).name], found.cards),
+            parts.summary_table(f"{dataset}-proposals", rows, columns, caption=caption),
+            _chart(here, found.numbers),
+            parts.printed_table(
+                f"{dataset}-table6",
+                paper_rows(),
+                {"method": "method"},
+                {kind: kind for kind in KINDS},
+                1,
+                "As printed: Segment Anything, Table 6 (LVIS v1 validation, AR@1000)",
+            ),
+            *map(Note, (_PROTOCOLS, _FEDERATED, NOT_REPRODUCIBLE)),
+        ]
+        made.append(Section(f"Results: {dataset}", blocks=blocks))
+    return [*made, *found.difference_section()]
 
 
-def _chart(here: Sequence[Proposed], rows: Sequence[SummaryRow]) -> Chart:
-    held = {(row.key, row.statistic): row for row in rows}
+def _chart(here: Sequence[Proposed], numbers: parts.Numbers) -> Chart:
     marks = [
         parts.line_of(
             f"{g.model}, {g.protocol}",
-            {n: row for n in sorted(g.numbers) if (row := held.get((g.key, recall_at(n).name)))},
+            {n: row for n in sorted(g.numbers) if (row := numbers.get((g.key, recall_at(n).name)))},
         )
         for g in here
     ]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.benchmarks import Row
-from segmeter.core.detection_ground_truth import DetectionGroundTruth, TrueObject
+from segmeter.core.detection_ground_truth import DetectionGroundTruth, WithDetectionGroundTruth
+from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Model, ProtocolName
 from segmeter.core.plans import Plan
@@ -25,13 +26,12 @@ FREQUENCIES = {"frequent": "f", "common": "c", "rare": "r"}
 _EVERYTHING = 2.0  # a cover that no mask reaches
 
 
-def rows_of(
-    model: Model,
-    scene: Scene,
-    ground_truth: DetectionGroundTruth,
-    plan: Plan,
-) -> list[Row]:
+def work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
     """All rows of an image, encoded once; the plan's seed draws the order of single outputs."""
+    if "click" not in model.card.abilities:
+        raise BadInput(f"model '{model.card.name}' takes no clicks")
+    if not isinstance(scene, WithDetectionGroundTruth):
+        raise BadInput(f"{scene.name}: proposals are scored on data of COCO's layout")
     most, nms, output = (plan.options[name] for name in ("most", "nms", "output"))
     height, width = scene.shape
     options = Options(
@@ -53,8 +53,22 @@ def rows_of(
     for protocol in plan.protocols:
         best = kept.take(ranked(kept, nms, most, protocol, drawn))
         masks = best.masks((height, width), options.threshold)
-        for group, found in groups_of(ground_truth, masks, most, protocol).items():
-            rows += _rows(scene, protocol, group, found, len(masks), looked)
+        head = {"protocol": protocol, "proposals": len(masks), "cluster": scene.id}
+        for group, found in groups_of(scene.detection_ground_truth, masks, most, protocol).items():
+            rows += [
+                head
+                | {
+                    "objects_of": group,
+                    "number": number,
+                    "objects": found.objects,
+                    "matched": matched.tolist(),
+                    "recall": float(recall) if found.objects else None,
+                    "seconds_encode": looked,
+                }
+                for number, matched, recall in zip(
+                    found.numbers, found.matched, found.average_recall, strict=True
+                )
+            ]
     return rows
 
 
@@ -94,50 +108,15 @@ def groups_of(
     """
     objects = sorted(ground_truth.objects, key=lambda thing: thing.category)
     numbers = (*(n for n in (10, 100, 1000) if n < most), most)
-    found = _recalled(objects, proposals, numbers, size_ranges(protocol))
     letters = {category.id: category.frequency for category in ground_truth.categories}
-    for name, letter in FREQUENCIES.items():
-        mine = [thing for thing in objects if letters.get(thing.category) == letter]
-        if any(letters.values()):
-            every = {name: size_ranges(protocol)["all"]}
-            found |= _recalled(mine, proposals, numbers, every)
+    sizes = size_ranges(protocol)
+    asked = [(objects, sizes)]
+    if any(letters.values()):
+        for name, letter in FREQUENCIES.items():
+            mine = [thing for thing in objects if letters.get(thing.category) == letter]
+            asked.append((mine, {name: sizes["all"]}))
+    found: dict[str, Recalled] = {}
+    for some, limits in asked:
+        masks, areas = [thing.mask for thing in some], [thing.area for thing in some]
+        found |= recalled(masks, proposals, numbers=numbers, areas=areas, sizes=limits)
     return found
-
-
-def _recalled(
-    objects: Sequence[TrueObject],
-    proposals: Sequence[Mask],
-    numbers: tuple[int, ...],
-    sizes: Mapping[str, tuple[float, float]],
-) -> dict[str, Recalled]:
-    return recalled(
-        [thing.mask for thing in objects],
-        proposals,
-        numbers=numbers,
-        areas=[thing.area for thing in objects],
-        sizes=sizes,
-    )
-
-
-def _rows(
-    scene: Scene,
-    protocol: ProtocolName,
-    group: str,
-    found: Recalled,
-    proposals: int,
-    seconds: float,
-) -> Iterator[Row]:
-    for number, matched, recall in zip(
-        found.numbers, found.matched, found.average_recall, strict=True
-    ):
-        yield {
-            "objects_of": group,
-            "protocol": protocol,
-            "number": number,
-            "objects": found.objects,
-            "matched": matched.tolist(),
-            "recall": float(recall) if found.objects else None,
-            "proposals": proposals,
-            "cluster": scene.id,
-            "seconds_encode": seconds,
-        }

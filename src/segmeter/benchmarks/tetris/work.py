@@ -22,7 +22,12 @@ import numpy as np
 
 from segmeter.benchmarks.judging import judge_by
 from segmeter.benchmarks.sessions import rows_of, run_sessions, target_columns, timed_encode
-from segmeter.benchmarks.tetris.click_response import ScoreMap, click_response_map, score_prompts
+from segmeter.benchmarks.tetris.click_response import (
+    ScoreMap,
+    click_response_map,
+    score_prompts,
+    shift_map,
+)
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import Differentiable
@@ -76,7 +81,7 @@ class _Member:
         return self.team([self], [observation], [rng])[0]
 
 
-def simulate_scene(model: Model, scene: Scene, plan: Plan) -> list[Row]:
+def work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
     """Encode once; run base and attacks together, then use what is known of the first click."""
     encoded, seconds_encode = timed_encode(model, scene)
     team = AttackRecorder()
@@ -105,7 +110,6 @@ def simulate_scene(model: Model, scene: Scene, plan: Plan) -> list[Row]:
             **judge_by(plan.measures)(target, mask),
             "mask": mask.encoded() if plan.keep_masks else None,
             "inherited": False,
-            **_tried(None),
             "diagonal_px": diagonal_px(target),
         }
 
@@ -141,6 +145,30 @@ def diagonal_px(target: Target) -> float:
     return math.hypot(*target.mask.bits.shape)
 
 
+def box_work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
+    """Encode once; run the tight, the worst and the best box, then move the tight one."""
+    if "box" not in model.card.abilities:
+        raise BadInput(f"model '{model.card.name}' takes no boxes; leave it out")
+    encoded, seconds = timed_encode(model, scene)
+    tight, worst, best = (catalogue.users.make(spec) for spec in plan.users)
+    sessions: list[SimulatedSession] = []
+    for target in scene.targets:
+        for protocol in plan.protocols:
+            leader = len(sessions)  # the others may not end on the wrong side of the tight box
+            sessions += [
+                SimulatedSession(target, tight, protocol),
+                SimulatedSession(target, worst, protocol, Bound(leader, "below")),
+                SimulatedSession(target, best, protocol, Bound(leader, "above")),
+            ]
+    records = run_sessions(scene, encoded, sessions, plan)
+    maps = {t.id: shift_map(encoded, t).iou.astype("<f4").tobytes() for t in scene.targets}
+
+    def shifts(simulated: SimulatedSession, number: int) -> Row:
+        return {"shifts": maps[simulated.target.id]}
+
+    return attacked_rows(scene, records, seconds, plan, shifts)
+
+
 def simulated_sessions(
     scene: Scene,
     encoded: EncodedScene,
@@ -169,7 +197,7 @@ def simulated_sessions(
 def _tried(attempt: Attempt | None) -> dict[str, Any]:
     """Start of the attack, and every click it tried: y, x, IoU, BIoU, fair, accepted."""
     if attempt is None:
-        return {"start_y": None, "start_x": None, "start_iou": None, "trials": None}
+        return {}
     first = attempt.trials[0]
     trials = [
         [round(t.point[0], 3), round(t.point[1], 3), round(t.iou, 5), round(t.boundary_iou, 5),
@@ -206,7 +234,7 @@ def extreme_rows(encoded: EncodedScene, scene: Scene, stride: int, single: Singl
         found = click_response_map(encoded, target, stride)
         for direction in DIRECTIONS:
             point, _ = found.extreme(worst=direction == "worst")
-            kept = {"map": packed(found)} if direction == "worst" else {"map": None}
+            kept = {"map": packed(found)} if direction == "worst" else {}
             yield single(target, f"{direction}-of-all", point) | kept
         if isinstance(encoded, Differentiable):
             nothing = Mask.empty(scene.shape)

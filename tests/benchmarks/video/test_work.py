@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.video.simulation import FrameJudge, judged_frames, summary
+from segmeter.benchmarks.video.work import FrameJudge, judged_frames, summary
 from segmeter.core.masks import Mask
 from segmeter.core.videos import FrameMasks
 from segmeter.datasets.videos.video_folder import Files, read_sequence

@@ -1,4 +1,7 @@
-"""Boxes and their masks: from the ground truth, a registered detector, or a JSON file."""
+"""One job of the benchmark: the boxes of an image and a mask for each.
+
+Boxes are those of the ground truth, of a registered detector, or of a JSON file.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
+from segmeter.benchmarks.sessions import timed_encode
 from segmeter.benchmarks.starts import folder_of, made_near
 from segmeter.core import catalogue
+from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
-from segmeter.core.detection_ground_truth import DetectionGroundTruth
+from segmeter.core.detection_ground_truth import DetectionGroundTruth, WithDetectionGroundTruth
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.models import EncodedScene, Prediction, Request, render
+from segmeter.core.models import EncodedScene, Model, Request, render
+from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import fingerprint
@@ -35,11 +42,59 @@ class Boxed:
     category: int
     score: float
 
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Boxed:
+        """A detection in COCO's layout."""
+        x, y, width, height = (float(n) for n in record["bbox"])
+        return cls((x, y, width, height), int(record["category_id"]), float(record["score"]))
+
     @property
     def prompt(self) -> Box:
         """From (x, y) to (x + width, y + height), as Segment Anything hands boxes over."""
         x, y, width, height = self.xywh
         return Box((y, x), (y + height, x + width))
+
+
+def work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
+    """The ground truth of the image, then a row for each box, best first."""
+    if "box" not in model.card.abilities:
+        raise BadInput(f"model '{model.card.name}' takes no boxes")
+    if not isinstance(scene, WithDetectionGroundTruth):
+        raise BadInput(f"{scene.name}: boxes are scored on data of COCO's layout: coco or lvis")
+    source, ground_truth = plan.options["boxes"], scene.detection_ground_truth
+    found = sorted(boxes_for(source, scene, ground_truth, model), key=lambda box: -box.score)
+    encoded, seconds_encode = timed_encode(model, scene)
+    start = perf_counter()
+    masks = masks_of_boxes(encoded, [box.prompt for box in found])
+    seconds = (perf_counter() - start) / max(1, len(found))
+    names = {category.id: category.name for category in ground_truth.categories}
+    head: Row = {
+        "box_source": source_name(source),
+        "protocol": "both",
+        "cluster": scene.id,
+        "shape": list(scene.shape),
+        "seconds_encode": seconds_encode,
+    }
+    truth = {"holds": "ground truth", "rank": 0, "ground_truth": ground_truth.to_json()}
+    return [
+        head | truth,
+        *(
+            head
+            | {
+                "holds": "mask",
+                "rank": rank,
+                "category": box.category,
+                "label": names.get(box.category, ""),
+                "score": box.score,
+                "box": str(list(box.xywh)),
+                "mask": made.mask.to_coco()["counts"],
+                "model_score": made.score,
+                "refined": made.refined,
+                "seconds": seconds,
+            }
+            for rank, (box, made) in enumerate(zip(found, masks, strict=True), start=1)
+        ),
+    ]
 
 
 def is_file(source: str) -> bool:
@@ -69,8 +124,10 @@ def boxes_for(
         ]
     if is_file(source):
         mine = _by_image(source, os.stat(source).st_mtime_ns).get(ground_truth.image, ())
-        check_detections(_skeleton(ground_truth), mine, "bbox", classes=False)
-        return [Boxed(_sides(r), int(r["category_id"]), float(r["score"])) for r in mine]
+        height, width = ground_truth.shape
+        image = {"id": ground_truth.image, "height": height, "width": width}
+        check_detections({"images": [image], "categories": []}, mine, "bbox", classes=False)
+        return [Boxed.of(record) for record in mine]
     _refuse_other_classes(source, scene, ground_truth)
     found = _detector(source, folder_of(near)).detect(scene.pixels)
     return [Boxed(d.xywh, d.category, d.score) for d in found]
@@ -84,15 +141,6 @@ def check_file(source: str, header: Mapping[str, Any]) -> None:
         raise BadInput(f"'{source}': {error}") from error
 
 
-def _skeleton(ground_truth: DetectionGroundTruth) -> dict[str, Any]:
-    image = {
-        "id": ground_truth.image,
-        "height": ground_truth.shape[0],
-        "width": ground_truth.shape[1],
-    }
-    return {"images": [image], "categories": []}
-
-
 def _refuse_other_classes(source: str, scene: Scene, ground_truth: DetectionGroundTruth) -> None:
     """The catalogue's detectors number classes as COCO does; LVIS, for one, does not."""
     names = {category.id: category.name for category in ground_truth.categories}
@@ -101,11 +149,6 @@ def _refuse_other_classes(source: str, scene: Scene, ground_truth: DetectionGrou
             f"{scene.name}: detector '{source_name(source)}' knows COCO's classes, and this data"
             " numbers others; use boxes=ground truth or a file of boxes with its category ids"
         )
-
-
-def _sides(record: Mapping[str, Any]) -> tuple[float, float, float, float]:
-    x, y, width, height = (float(n) for n in record["bbox"])
-    return x, y, width, height
 
 
 @lru_cache(maxsize=4)
@@ -167,10 +210,6 @@ def masks_of_boxes(encoded: EncodedScene, boxes: Sequence[Box]) -> list[BoxMask]
             last[k] = prediction
     masks = render(encoded, last)
     return [
-        BoxMask(mask, _score(prediction), memories[k] is not None)
-        for k, (mask, prediction) in enumerate(zip(masks, last, strict=True))
+        BoxMask(mask, float(prediction.scores[prediction.shown]), state is not None)
+        for mask, prediction, state in zip(masks, last, memories, strict=True)
     ]
-
-
-def _score(prediction: Prediction) -> float:
-    return float(prediction.scores[prediction.shown])

@@ -51,7 +51,7 @@ from segmeter.users.videos.frame_users import VideoObservation
 _COUNTED = {"click": "clicks", "box": "boxes", "scribble": "strokes", "mask": "masks_drawn"}
 
 
-def simulate_video(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
+def work(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
     """Encode once, then run every user in every protocol on every object."""
     video, tracker = as_video(scene), on_videos(segmenter)
     encoded, seconds_encode = timed_encode(tracker, video)
