@@ -60,8 +60,9 @@ class Declared:
         Options of `segmeter run` of its own.
     cited
         The work to cite for the benchmark; one with several overrides `citations`.
-    pages
-        The module of its folder that has `sections(run)`; none for the headline and differences.
+    jobs, pages
+        The modules of its folder that have `work(segmenter, scene, plan)`, and `sections(run)`;
+        no pages for the headline and differences.
     layout
         The columns of the table that papers print, where they do not depend on the run.
     example
@@ -77,6 +78,7 @@ class Declared:
     options: ClassVar[tuple[RunOption, ...]] = ()
     cited: ClassVar[str] = ""
     split_by: ClassVar[tuple[str, ...]] = ()
+    jobs: ClassVar[str] = "work"
     pages: ClassVar[str] = ""
     layout: ClassVar[PaperLayout | None] = None
     evaluates: ClassVar[tuple[str, ...]] = ("model",)
@@ -128,8 +130,8 @@ class Declared:
         return judge_by(chosen, scene.header.spacing_mm, plan.options)
 
     def work(self, segmenter: Any, scene: Scene, plan: Plan) -> list[Row]:
-        """All rows of one job: `work(segmenter, scene, plan)` of its module `work`."""
-        found: list[Row] = self._module("work").work(segmenter, scene, plan)
+        """All rows of one job."""
+        found: list[Row] = self._module(self.jobs).work(segmenter, scene, plan)
         return found
 
     def load(self, run: Results) -> Sequence[Group]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.response_section import followed_notes, response_sections
-from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays, shift_maps
+from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays
 from segmeter.benchmarks.tetris.statistics import AttackedSessions, attacks_of, roles_of
 from segmeter.benchmarks.tetris.tables import (
     DATASETS,
@@ -121,7 +121,7 @@ def _unequal(found: Attacks) -> list[page.Block]:
 
 def _order_kept(run: Results, members: Sequence[AttackedSessions]) -> str:
     """Whether Min <= Base <= Max holds, counted; and how often a session was taken over."""
-    total, broken = _out_of_order(members)
+    total, broken = out_of_order(members)
     protocol, dataset = members[0].protocol, members[0].dataset
     kept = f"Min ≤ Base ≤ Max holds after {total - broken} of {total} clicks"
     if protocol != "corrected":
@@ -141,7 +141,7 @@ def _order_kept(run: Results, members: Sequence[AttackedSessions]) -> str:
     )
 
 
-def _out_of_order(members: Sequence[AttackedSessions]) -> tuple[int, int]:
+def out_of_order(members: Sequence[AttackedSessions]) -> tuple[int, int]:
     """How many masks of the base there are, and how many are not between Min and Max."""
     total = broken = 0
     for group in members:
@@ -233,36 +233,5 @@ def _cases(run: Results, places: Sequence[Sequence[AttackedSessions]]) -> list[p
             "Sessions",
             "The worst and the best clicks of the most fragile objects, round by round.",
             [block for members in places for block in replays(run, members)],
-        ),
-    ]
-
-
-def box_sections(run: Results) -> list[page.Section]:
-    """All sections, in reading order."""
-    found = Attacks(run)
-    text = (
-        "Each side of the tight box is moved by at most a tenth of the box, and never by more "
-        "than 20 pixels: the reach of the noise that Segment Anything was trained with. Worst "
-        "and best are found by trying, coarse to fine, from the tight box on."
-    )
-    answers: list[page.Block] = []
-    cases: list[page.Block] = []
-    shifts: list[page.Block] = []
-    for _, members, _ in found.datasets(found.of(found.lead)):
-        total, broken = _out_of_order(members)
-        kept = "does not hold" if broken else "holds"
-        order = f"Min ≤ Base ≤ Max {kept} in all {total} cases, each object with each model."
-        answers.append(page.Answer(span_sentence(found, members, "box"), order))
-        cases.append(fragile(run, members, "box"))
-        shifts += shift_maps(run, members)
-    return [
-        page.Section("Results", text, [*answers, *area_tables(found, "box")]),
-        *parts.difference_section(found.tested, found.cards),
-        page.Section("Hardest objects", "Objects with the widest span between boxes.", cases),
-        page.Section(
-            "Moving the whole box",
-            "IoU when the tight box is moved as a whole, up to a tenth of its sides either way; "
-            "the middle is no move.",
-            shifts,
         ),
     ]

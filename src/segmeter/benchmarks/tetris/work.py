@@ -22,12 +22,7 @@ import numpy as np
 
 from segmeter.benchmarks.judging import judge_by
 from segmeter.benchmarks.sessions import rows_of, run_sessions, target_columns, timed_encode
-from segmeter.benchmarks.tetris.click_response import (
-    ScoreMap,
-    click_response_map,
-    score_prompts,
-    shift_map,
-)
+from segmeter.benchmarks.tetris.click_response import ScoreMap, click_response_map, score_prompts
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import Differentiable
@@ -143,30 +138,6 @@ def attacked_rows(
 def diagonal_px(target: Target) -> float:
     """Diagonal of the object's box."""
     return math.hypot(*target.mask.bits.shape)
-
-
-def box_work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
-    """Encode once; run the tight, the worst and the best box, then move the tight one."""
-    if "box" not in model.card.abilities:
-        raise BadInput(f"model '{model.card.name}' takes no boxes; leave it out")
-    encoded, seconds = timed_encode(model, scene)
-    tight, worst, best = (catalogue.users.make(spec) for spec in plan.users)
-    sessions: list[SimulatedSession] = []
-    for target in scene.targets:
-        for protocol in plan.protocols:
-            leader = len(sessions)  # the others may not end on the wrong side of the tight box
-            sessions += [
-                SimulatedSession(target, tight, protocol),
-                SimulatedSession(target, worst, protocol, Bound(leader, "below")),
-                SimulatedSession(target, best, protocol, Bound(leader, "above")),
-            ]
-    records = run_sessions(scene, encoded, sessions, plan)
-    maps = {t.id: shift_map(encoded, t).iou.astype("<f4").tobytes() for t in scene.targets}
-
-    def shifts(simulated: SimulatedSession, number: int) -> Row:
-        return {"shifts": maps[simulated.target.id]}
-
-    return attacked_rows(scene, records, seconds, plan, shifts)
 
 
 def simulated_sessions(

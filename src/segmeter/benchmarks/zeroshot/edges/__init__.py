@@ -51,6 +51,7 @@ class Edges(Declared):
     headline = ("ods", "ois", "ap", "r50")
     options = (RunOption("baselines", bool, True, "Also run classical edge detectors."),)
     schema = EDGE_ROWS
+    jobs = "methods"
     pages = "statistics"
     cited = "kirillov2023"
 

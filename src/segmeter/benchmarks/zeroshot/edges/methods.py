@@ -1,7 +1,8 @@
-"""Edge detectors: automatic masks, and two classical ones."""
+"""Edge detectors (automatic masks, two classical ones), and their rows on an image."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -9,11 +10,17 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks.seism.work import human_partitions, pixel_counts
 from segmeter.core import catalogue
+from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import SweepsProtocols, capable
-from segmeter.core.models import Model, ModelCard, ProtocolName, Segmentation
+from segmeter.core.errors import BadInput
+from segmeter.core.models import Method, Model, ModelCard, ProtocolName, Segmentation
+from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
+from segmeter.measures.boundaries import BoundaryCounts, outlines
 from segmeter.measures.suppression import suppress, suppress_along_gradient
+from segmeter.measures.sweeps import THRESHOLDS, contour_strengths, sweep_edge_map
 from segmeter.models.automatic.candidates import Kept, crop_candidates
 from segmeter.models.automatic.generator import clicked_model
 from segmeter.models.automatic.options import Crop, Options
@@ -192,3 +199,41 @@ def _smoothed(strength: Single) -> Single:
     for axis in (0, 1):
         strength = correlate1d(strength, kernel, axis=axis, mode="mirror")
     return strength
+
+
+def work(method: Method, scene: Scene, plan: Plan) -> list[Row]:
+    """All rows of an image: one per protocol and threshold."""
+    ground_truths = outlines(human_partitions(scene))
+    started = time.perf_counter()
+    if isinstance(method, SweepsProtocols):
+        found = method.sweep(scene)
+        results = {protocol: found[protocol] for protocol in plan.protocols}
+    else:
+        results = dict.fromkeys(plan.protocols, method.segment(scene))
+    seconds = time.perf_counter() - started
+    known: dict[int, list[BoundaryCounts]] = {}  # protocols may share one map
+    rows: list[Row] = []
+    for protocol, result in results.items():
+        if id(result) not in known:
+            edges, threads = _edges(result, scene), plan.threads
+            known[id(result)] = sweep_edge_map(ground_truths, edges, rule="edges", threads=threads)
+        rows += [
+            {"protocol": protocol, "threshold": threshold, "f": counts.f, "cluster": scene.id}
+            | pixel_counts(counts)
+            | {"seconds_encode": seconds}
+            for threshold, counts in zip(THRESHOLDS.tolist(), known[id(result)], strict=True)
+        ]
+    return rows
+
+
+def _edges(result: Segmentation, scene: Scene) -> Single:
+    if result.edges is not None:
+        edges = result.edges
+    elif result.levels is not None:
+        edges = contour_strengths(result.levels)
+    else:
+        raise BadInput("edges judges edge maps and hierarchies, not partitions or proposals")
+    if edges.shape != scene.partitions[0].shape:
+        size = " x ".join(map(str, edges.shape[::-1]))
+        raise BadInput(f"{scene.name}: the edge map is {size}, not the size of the image")
+    return edges
