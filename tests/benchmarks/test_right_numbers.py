@@ -10,8 +10,7 @@ import pytest
 
 from segmeter.benchmarks.noc.statistics import statistics_for
 from segmeter.benchmarks.rclicks.groups import CARDS as RCLICKS
-from segmeter.benchmarks.tetris.statistics import CARDS as TETRIS
-from segmeter.benchmarks.tetris.statistics import attacks_of
+from segmeter.benchmarks.tetris.statistics import STATISTICS, attacks_of
 from segmeter.core.annotation_events import Timing
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Note, Table
@@ -35,7 +34,8 @@ def test_distances_effort_and_noise_are_better_when_lower() -> None:
     volumes = cards("volumes")
     assert {volumes[name].better for name in ("hd95", "effort-to-80", "never@80")} == {"lower"}
     assert {RCLICKS[name].better for name in ("nsr@1", "std@1", "dsb-noc")} == {"lower"}
-    assert TETRIS["first-spread"].better == TETRIS["iou-d"].better == "lower"
+    tetris = cards_by_name(STATISTICS)
+    assert tetris["first-spread"].better == tetris["iou-d"].better == "lower"
     assert volumes["never@80"].unit == "% of objects"
     assert cards("noc")["never@90"].unit == "objects"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,6 @@ import pytest
 from segmeter.api.meta import _draw_densities
 from segmeter.benchmarks.seism import Seism
 from segmeter.benchmarks.seism.discrimination import (
-    Training,
     densities_of,
     meta_rows,
     meta_sections,
@@ -341,13 +341,14 @@ def test_corrected_settings_are_those_of_the_training_set() -> None:
         return MethodSweeps(("a", "b"), table, {"ssc": np.zeros((2, len(values[0])))})
 
     method, baseline = sweeps([[0.9, 0.1], [0.9, 0.1]]), sweeps([[0.5], [0.5]])
-    training = Training([sweeps([[0.1, 0.9], [0.1, 0.9]])], [baseline])
+    learned = replace(method, training=sweeps([[0.1, 0.9], [0.1, 0.9]]))
+    bases = [replace(baseline, training=baseline)]
     protocols: list[Literal["published", "corrected"]] = ["published", "corrected"]
-    rows = meta_rows(None, [method], [baseline], ["ssc"], protocols, training)
+    rows = meta_rows(None, [learned], bases, ["ssc"], protocols)
     assert [row.sabd.value for row in rows if row.sabd] == [1, 0]
     assert [row.sisd.value for row in rows if row.sisd] == [1, 1]
     without = meta_rows(None, [method], [baseline], ["ssc"], ["corrected"])
     assert without[0].sabd is not None
     assert without[0].sabd.value == 1
     with pytest.raises(BadInput, match="2 settings on the test and 1 on the training"):
-        meta_rows(None, [method], [], ["ssc"], ["corrected"], Training([baseline], []))
+        replace(method, training=baseline)

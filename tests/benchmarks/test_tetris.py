@@ -21,7 +21,7 @@ from segmeter.benchmarks.tetris.statistics import (
     from_curves,
 )
 from segmeter.benchmarks.tetris.tables import compared_with_the_paper, paper_rows
-from segmeter.benchmarks.tetris.work import AttackRecorder, simulated_sessions
+from segmeter.benchmarks.tetris.work import simulated_sessions
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
@@ -146,7 +146,7 @@ def test_a_greedy_attack_that_falls_behind_takes_over_the_centre_clicks_session(
     free = [SimulatedSession(target, user, "corrected") for user in users]
     base, worst, _ = simulate(scene, encoded, free, 3, judge)
     assert worst.rounds[1].scores["iou"] > base.rounds[1].scores["iou"]  # it does fall behind
-    bound = simulated_sessions(scene, encoded, users, ("corrected",), AttackRecorder())
+    bound = simulated_sessions(scene, encoded, users, ("corrected",), {})
     base, worst, best = simulate(scene, encoded, bound, 3, judge)
     for low, middle, high in zip(worst.rounds, base.rounds, best.rounds, strict=True):
         assert low.scores["iou"] <= middle.scores["iou"] <= high.scores["iou"]
@@ -378,7 +378,7 @@ def test_both_directions_of_eight_objects_take_every_step_in_one_batch() -> None
 
     encoded.movable_clicks = counted  # type: ignore[method-assign]
     users = [CentreClick(), Adversary("worst", steps=2), Adversary("best", steps=2)]
-    playing = simulated_sessions(scene, encoded, users, ("corrected",), AttackRecorder())
+    playing = simulated_sessions(scene, encoded, users, ("corrected",), {})
     simulate(scene, encoded, playing, 1, lambda t, m: {"iou": iou(t.mask, m)})
     assert asked == [16]
     assert steps == [16] * 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from segmeter.api.measuring import FIGURES, check_file, write_figure
 from segmeter.benchmarks.seism import segmenter_spec
 from segmeter.benchmarks.seism.discrimination import (
     MetaRow,
-    Training,
     densities_of,
     known_measures,
     meta_rows,
@@ -96,13 +95,9 @@ def meta_measures(
     given = _annotated(dataset, sweeps.places)
     pairs = human_pairs(given, sweeps.measures, limit, workers)
     bases = (baselines or ["quadtree?turned=true"]) if methods else []
-    training = None
-    if train is not None:
-        other = _annotated(train, sweeps.places)
-        training = Training(sweeps.of(methods, other), sweeps.of(bases, other))
-    swept = sweeps.of(methods, given)
-    against, wanted = sweeps.of(bases, given), protocol_names(protocols)
-    rows = meta_rows(pairs, swept, against, sweeps.measures, wanted, training)
+    other = None if train is None else _annotated(train, sweeps.places)
+    swept, against = sweeps.of(methods, given, other), sweeps.of(bases, given, other)
+    rows = meta_rows(pairs, swept, against, sweeps.measures, protocol_names(protocols))
     more = f"; SABD and SISD on {len(swept[0].images)}" if swept else ""
     found = MetaMeasures(rows, f"SIHD on {len(set(pairs.images))} images{more}")
     if figure is not None:
@@ -121,11 +116,15 @@ class _Sweeps:
     workers: int
     places: Roots
 
-    def of(self, names: Sequence[str], dataset: Any) -> list[MethodSweeps]:
-        """Every method on every image of a dataset, at all its settings."""
+    def of(self, names: Sequence[str], dataset: Any, training: Any = None) -> list[MethodSweeps]:
+        """Every method on every image of a dataset, at all its settings; and of `training`."""
         specs = [segmenter_spec(Spec.parse(name)) for name in names]
         made = [catalogue.methods.make(spec, **self.places.options()) for spec in specs]
-        return [sweep_method(m, dataset, self.measures, self.limit, self.workers) for m in made]
+        swept = [sweep_method(m, dataset, self.measures, self.limit, self.workers) for m in made]
+        if training is None:
+            return swept
+        there = self.of(names, training)
+        return [replace(s, training=t) for s, t in zip(swept, there, strict=True)]
 
 
 def _annotated(dataset: str, places: Roots) -> Any:

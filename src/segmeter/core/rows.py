@@ -114,11 +114,13 @@ def columns_of_measures(measures: Sequence[str]) -> list[Column]:
     return [Column(measure_column(name), "number", f"the measure {name}") for name in measures]
 
 
-_JOB = (
+JOB_COLUMNS = (
     Column("model", "text", "the model or method under test"),
     Column("dataset", "text", "the dataset's name or folder"),
     Column("scene", "text", "the image, volume or video"),
 )
+"""Columns of every row: its job."""
+
 _SCENE = (
     Column("cluster", "text", "the image or patient that intervals resample", fact=True),
     Column("shape", "integers", "height and width, or depth, height and width", fact=True),
@@ -127,7 +129,7 @@ _SCENE = (
 SESSION_ROWS = Schema(
     "sessions",
     (
-        *_JOB,
+        *JOB_COLUMNS,
         Column("target", "text", "the object to segment"),
         Column("user", "text", "the simulated or real annotator"),
         Column("protocol", "text", "published or corrected"),
@@ -177,7 +179,7 @@ SESSION_ROWS = Schema(
 DETECTION_ROWS = Schema(
     "detections",
     (
-        *_JOB,
+        *JOB_COLUMNS,
         Column("rank", "integer", "position in the scene's list, best first"),
         Column("protocol", "text", "published or corrected"),
         *_SCENE,
@@ -193,7 +195,11 @@ DETECTION_ROWS = Schema(
 
 ERROR_ROWS = Schema(
     "errors",
-    (*_JOB, Column("error", "text", "the message"), Column("detail", "text", "the traceback")),
+    (
+        *JOB_COLUMNS,
+        Column("error", "text", "the message"),
+        Column("detail", "text", "the traceback"),
+    ),
     JOB_KEY,
 )
 """One row for each job that failed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, get_args
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.capabilities import Differentiable, Team
 from segmeter.core.masks import Mask
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.users import Observation
 from segmeter.users.error_prompts import Generators, Teamed, centre_click
@@ -30,6 +31,8 @@ from segmeter.users.gradient_attack import (
 )
 
 Pixel = tuple[int, int]
+Attempts = dict[tuple[str, str, ProtocolName, int], Attempt]
+"""By user, target, protocol and round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,9 @@ def _together(
 ) -> list[Prompt | None]:
     """All directions, protocols and objects of a scene in one call."""
     found = attempts_of(users, observations)
+    for user, seen, attempt in zip(users, observations, found, strict=True):
+        if attempt is not None and user.kept is not None:
+            user.kept[user.name, seen.target.id, seen.protocol, seen.round] = attempt
     return [None if attempt is None else attempt.click for attempt in found]
 
 
@@ -167,7 +173,8 @@ class Adversary(Teamed):
     """Finds the best or the worst click.
 
     By `gradient` it follows the model's gradient from the centre click, and searches where there
-    is none; by `search` it tries clicks from coarse to fine, which works for any model.
+    is none; by `search` it tries clicks from coarse to fine, which works for any model. Its
+    attempts go to `kept`, where that is given.
     """
 
     team: ClassVar[Team] = staticmethod(_together)
@@ -175,6 +182,7 @@ class Adversary(Teamed):
     by: Literal["gradient", "search"] = "gradient"
     steps: int = STEPS
     effort: SearchGrid | None = None
+    kept: Attempts | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ from segmeter.core.benchmarks import PaperLayout
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.plans import Plan
-from segmeter.core.rows import JOB_KEY, SESSION_ROWS, Column, Kind, Schema
+from segmeter.core.rows import JOB_COLUMNS, JOB_KEY, Column, Kind, Schema
 
 
 def _columns(kind: Kind, *names: str) -> tuple[Column, ...]:
@@ -22,7 +22,7 @@ def _columns(kind: Kind, *names: str) -> tuple[Column, ...]:
 SEISM_ROWS = Schema(
     "settings",
     (
-        *(column for column in SESSION_ROWS.columns if column.name in JOB_KEY),
+        *JOB_COLUMNS,
         Column("place", "integer", "of the setting in the sweep, from 1"),
         Column("setting", "text", "of the method, or the threshold of its hierarchy"),
         Column("threshold", "number"),

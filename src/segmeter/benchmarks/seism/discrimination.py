@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from segmeter.benchmarks.seism.pairs import BOUNDARY, MethodSweeps, PairScores
 from segmeter.core import sections as page
-from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 from segmeter.measures.meta import (
     Densities,
@@ -44,34 +43,24 @@ class MetaRow:
         return self.overall if self.overall is not None else self.sihd.value if self.sihd else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Training:
-    """The same methods and baselines on other images, where the corrected settings are chosen."""
-
-    methods: Sequence[MethodSweeps]
-    baselines: Sequence[MethodSweeps]
-
-
 def meta_rows(
     pairs: PairScores | None,
     methods: Sequence[MethodSweeps],
     baselines: Sequence[MethodSweeps],
     measures: Sequence[str],
     protocols: Sequence[ProtocolName],
-    training: Training | None = None,
 ) -> list[MetaRow]:
     """The table: SIHD from people, SABD and SISD from methods and baselines.
 
-    The corrected protocol takes settings from `training`, or for each image from all others.
+    The corrected protocol takes settings from the sweeps' training images, or for each image from
+    all others.
     """
-    if training is not None:
-        _check_settings([*methods, *baselines], [*training.methods, *training.baselines])
     return [
         MetaRow(
             measure,
             protocol,
             _sihd(pairs, measure, protocol) if pairs is not None else None,
-            *_of_methods(methods, baselines, measure, protocol, training),
+            *_of_methods(methods, baselines, measure, protocol),
         )
         for measure in measures
         for protocol in protocols
@@ -98,39 +87,29 @@ def _of_methods(
     baselines: Sequence[MethodSweeps],
     measure: str,
     protocol: ProtocolName,
-    training: Training | None,
 ) -> tuple[Interval | None, Interval | None]:
     """SABD, where there are baselines, and SISD."""
     if not methods or measure not in methods[0].own:
         return None, None
 
-    def chosen(there: Sequence[MethodSweeps]) -> list[int] | None:
-        """Each method's best setting on the training images; the published protocol has none."""
-        if training is None or protocol == "published":
+    def trained(some: Sequence[MethodSweeps]) -> list[int] | None:
+        """Each method's best setting on its training images; the published protocol has none."""
+        there = [m.training for m in some if m.training is not None]
+        if not there or protocol == "published":
             return None
-        return [sweep.sweep(measure).best_setting() for sweep in there]
+        return [sweeps.sweep(measure).best_setting() for sweeps in there]
 
     def interval(found: Discrimination) -> Interval:
         return Resampling(methods[0].images, seed="meta").interval(found.by_image)
 
     own, others = ([m.sweep(measure) for m in some] for some in (methods, baselines))
     away = [m.sweep(measure, swapped=True) for m in methods]
-    trained = chosen(training.methods if training else ())
-    swapped = interval(against_swapped(own, away, protocol, trained))
+    chosen = trained(methods)
+    swapped = interval(against_swapped(own, away, protocol, chosen))
     if not baselines:
         return None, swapped
-    base = chosen(training.baselines if training else ())
-    return interval(against_baselines(own, others, protocol, trained, base)), swapped
-
-
-def _check_settings(here: Sequence[MethodSweeps], there: Sequence[MethodSweeps]) -> None:
-    """Settings are taken over by their place, so both sets must have the same."""
-    for mine, theirs in zip(here, there, strict=True):
-        counts = [next(iter(sweep.own.values())).shape[1] for sweep in (mine, theirs)]
-        if counts[0] != counts[1]:
-            raise BadInput(
-                f"a method has {counts[0]} settings on the test and {counts[1]} on the training set"
-            )
+    against = against_baselines(own, others, protocol, chosen, trained(baselines))
+    return interval(against), swapped
 
 
 def known_measures() -> list[str]:
@@ -196,10 +175,13 @@ def _answer(ranked: Sequence[MetaRow]) -> page.Answer:
 
 
 def _meta_table(ranked: Sequence[MetaRow]) -> page.Table:
+    def value(found: Interval | None) -> page.Cell:
+        return None if found is None else page.Value.of(found)
+
     cells: dict[str, Callable[[MetaRow], page.Cell]] = {
-        "SIHD": lambda row: row.sihd and page.Value.of(row.sihd),
-        "SABD": lambda row: row.sabd and page.Value.of(row.sabd),
-        "SISD": lambda row: row.sisd and page.Value.of(row.sisd),
+        "SIHD": lambda row: value(row.sihd),
+        "SABD": lambda row: value(row.sabd),
+        "SISD": lambda row: value(row.sisd),
         "Global": lambda row: row.overall,
     }
     columns: dict[page.Column, Callable[[MetaRow], page.Cell]] = {

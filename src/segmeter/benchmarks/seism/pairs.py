@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
@@ -59,11 +59,23 @@ class MethodSweeps:
     """A method's scores on its own images and with images swapped, by column.
 
     Row i of `swapped` is the result for another image, judged by the ground truth of image i.
+    `training` is the method on the images where its corrected setting is chosen.
     """
 
     images: tuple[str, ...]
     own: Columns
     swapped: Columns
+    training: MethodSweeps | None = None
+
+    def __post_init__(self) -> None:
+        """Settings are taken over by their place, so both sets must have the same."""
+        sets = [self] if self.training is None else [self, self.training]
+        counts = [next(iter(sweeps.own.values())).shape[1] for sweeps in sets]
+        if counts[0] != counts[-1]:
+            raise BadInput(
+                f"a method has {counts[0]} settings on the test and {counts[-1]} on the training "
+                "set"
+            )
 
     def sweep(self, measure: str, swapped: bool = False) -> Sweep:
         table = self.swapped if swapped else self.own
@@ -213,11 +225,14 @@ def _image_sweep(
 
 def _turned(result: Segmentation, shape: tuple[int, ...]) -> Segmentation:
     """A result that fits a ground truth of the other orientation."""
-    contours = tuple(2 * side + 1 for side in shape)
-    shapes = {"labels": shape, "levels": contours, "edges": shape}
-    given = {name: getattr(result, name) for name in shapes}
-    fitting = {n: turned(a, shapes[n]) for n, a in given.items() if a is not None}
-    return replace(result, **fitting)
+
+    def fit(array: npt.NDArray[Any] | None, shape: tuple[int, ...]) -> npt.NDArray[Any] | None:
+        return None if array is None else turned(array, shape)
+
+    levels = fit(result.levels, tuple(2 * side + 1 for side in shape))
+    return Segmentation(
+        labels=fit(result.labels, shape), levels=levels, edges=fit(result.edges, shape)
+    )
 
 
 def _level_scores(level: Level, measures: Sequence[str]) -> Scores:

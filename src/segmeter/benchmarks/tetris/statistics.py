@@ -17,13 +17,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 from segmeter.core.scores_by_step import Tables, columns_in, load_tables
 from segmeter.stats.goals import area_under
-from segmeter.stats.statistics import (
-    Better,
-    Statistic,
-    cards_by_name,
-    mean_of_known,
-    share_of_known,
-)
+from segmeter.stats.statistics import Better, Statistic, mean_of_known, share_of_known
 
 Floats = npt.NDArray[np.float64]
 _COLUMNS = {"iou": "iou", "biou": "boundary_iou"}
@@ -269,4 +263,3 @@ STATISTICS = [
     *RESPONSES,
 ]
 """All statistics; a group has those of what was done on it."""
-CARDS = cards_by_name(STATISTICS)

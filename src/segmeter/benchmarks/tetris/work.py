@@ -14,7 +14,7 @@ import math
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,58 +35,23 @@ from segmeter.core.prompts import Click, Prompt, to_json
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Observation, User
-from segmeter.users.adversary import Adversary, attempts_of, search
+from segmeter.users.adversary import Adversary, Attempts, search
 from segmeter.users.gradient_attack import Attempt, Direction
 
 BASE = "centre-click"
 
 
-class AttackRecorder:
-    """A team of adversaries that keeps every attempt by user, target, protocol and round."""
-
-    def __init__(self) -> None:
-        self.attempts: dict[tuple[str, str, ProtocolName, int], Attempt] = {}
-
-    def __call__(
-        self,
-        users: Sequence[_Member],
-        observations: Sequence[Observation],
-        rngs: Sequence[np.random.Generator],
-    ) -> list[Prompt | None]:
-        found = attempts_of([user.inner for user in users], observations)
-        for user, observation, attempt in zip(users, observations, found, strict=True):
-            if attempt is not None:
-                key = user.name, observation.target.id, observation.protocol, observation.round
-                self.attempts[key] = attempt
-        return [None if attempt is None else attempt.click for attempt in found]
-
-
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """An adversary whose attempts are kept."""
-
-    inner: Adversary
-    team: AttackRecorder
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
-        return self.team([self], [observation], [rng])[0]
-
-
 def work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
     """Encode once; run base and attacks together, then use what is known of the first click."""
     encoded, seconds_encode = timed_encode(model, scene)
-    team = AttackRecorder()
+    attempts: Attempts = {}
     users = [catalogue.users.make(spec) for spec in plan.users]
-    sessions = simulated_sessions(scene, encoded, users, plan.protocols, team)
+    sessions = simulated_sessions(scene, encoded, users, plan.protocols, attempts)
     records = run_sessions(scene, encoded, sessions, plan)
 
     def tried(simulated: SimulatedSession, number: int) -> Row:
         key = simulated.user.name, simulated.target.id, simulated.protocol, number
-        return _tried(team.attempts.get(key))
+        return _tried(attempts.get(key))
 
     def single(target: Target, user: str, point: tuple[float, ...]) -> Row:
         """A session of one positive click."""
@@ -145,23 +110,26 @@ def simulated_sessions(
     encoded: EncodedScene,
     users: Sequence[User],
     protocols: Sequence[ProtocolName],
-    team: AttackRecorder,
+    attempts: Attempts,
 ) -> list[SimulatedSession]:
-    """All users of a scene; in `corrected` the attacks are bound by the centre click."""
+    """All users of a scene; in `corrected` the attacks are bound by the centre click.
+
+    What adversaries try is kept in `attempts`.
+    """
     slope = isinstance(encoded, Differentiable)
+    ordered = sorted(users, key=lambda u: u.name != BASE)
+    keeping = [replace(u, kept=attempts) if isinstance(u, Adversary) else u for u in ordered]
     made: list[SimulatedSession] = []
     for target in scene.targets:
         for protocol in protocols:
             leader = len(made)
-            for user in sorted(users, key=lambda u: u.name != BASE):
-                if not isinstance(user, Adversary):
-                    made.append(SimulatedSession(target, user, protocol))
-                elif protocol == "corrected":
-                    side = "below" if user.direction == "worst" else "above"
-                    bound = Bound(leader, side)  # type: ignore[arg-type]  # one of the two
-                    made.append(SimulatedSession(target, _Member(user, team), protocol, bound))
-                elif slope and not user.name.endswith("search"):
-                    made.append(SimulatedSession(target, _Member(user, team), protocol))
+            for user in keeping:
+                bound = None
+                if isinstance(user, Adversary) and protocol == "corrected":
+                    bound = Bound(leader, "below" if user.direction == "worst" else "above")
+                elif isinstance(user, Adversary) and (not slope or user.by == "search"):
+                    continue
+                made.append(SimulatedSession(target, user, protocol, bound))
     return made
 
 

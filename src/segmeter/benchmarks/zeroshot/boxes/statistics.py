@@ -116,7 +116,8 @@ class Scored(Group):
     @cached_property
     def scores(self) -> dict[Kind, dict[str, float]]:
         """All that the evaluator prints of masks and boxes; AP of boundaries."""
-        found, made = self.detections, {}
+        found = self.detections
+        made: dict[Kind, dict[str, float]] = {}
         for kind, paired in found.cells.items():
             rules = found.rules(kind)
             if kind == "boundary":

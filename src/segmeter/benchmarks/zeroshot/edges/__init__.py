@@ -10,14 +10,12 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import RunOption
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
-from segmeter.core.rows import JOB_KEY, Column, Schema
+from segmeter.core.rows import JOB_COLUMNS, JOB_KEY, Column, Schema
 
 EDGE_ROWS = Schema(
     "edges",
     (
-        Column("model", "text", "the method under test"),
-        Column("dataset", "text"),
-        Column("scene", "text"),
+        *JOB_COLUMNS,
         Column("protocol", "text"),
         Column("threshold", "number"),
         Column("f", "number", "F of this image at this threshold"),

@@ -122,11 +122,12 @@ def sections(run: Results) -> list[Section]:
         ]
         images = max(row.targets for row in rows)
         caption = f"Edges against people's boundaries, {images} images, 95 % intervals"
-        columns = {"who": "method", "ranked": True, "caption": caption}
         blocks = [
             *parts.best_answer(rows, ("ods",), found.cards, "One threshold for all images."),
             Multiples(charts, "Precision over recall of boundary pixels, all images pooled."),
-            found.table(f"{dataset}-edges", rows, MEASURES, **columns),
+            found.table(
+                f"{dataset}-edges", rows, MEASURES, who="method", ranked=True, caption=caption
+            ),
             parts.printed_table(
                 f"{dataset}-table5",
                 paper_rows(),

@@ -10,15 +10,13 @@ from segmeter.benchmarks.zeroshot import with_default
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import RunOption
 from segmeter.core.plans import Plan
-from segmeter.core.rows import JOB_KEY, Column, Schema
+from segmeter.core.rows import JOB_COLUMNS, JOB_KEY, Column, Schema
 from segmeter.models.automatic.options import Output
 
 PROPOSAL_ROWS = Schema(
     "proposals",
     (
-        Column("model", "text"),
-        Column("dataset", "text"),
-        Column("scene", "text"),
+        *JOB_COLUMNS,
         Column("objects_of", "text", "all, a size, or how frequent their class is"),
         Column("protocol", "text"),
         Column("number", "integer", "how many proposals count, best first"),
