@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -104,8 +105,9 @@ class ResultsFolder:
         from segmeter.datasets.labelmaps import RESULT_SUFFIXES
 
         found: dict[str, dict[str, Path]] = {}
-        folders = [self.path, *sorted(filter(Path.is_dir, self.path.iterdir()), key=_order)]
-        for folder in folders:
+        inside = [folder for folder in self.path.iterdir() if folder.is_dir()]
+        inside.sort(key=lambda folder: (number_in(folder.name, math.inf), folder.name))
+        for folder in (self.path, *inside):
             setting = "" if folder == self.path else folder.name
             for file in sorted(folder.iterdir()):
                 if file.suffix.lower() in RESULT_SUFFIXES and file.is_file():
@@ -113,9 +115,9 @@ class ResultsFolder:
         return found
 
 
-def _order(folder: Path) -> tuple[float, str]:
-    """Numbers by value, names after them."""
+def number_in(setting: str, otherwise: float) -> float:
+    """A setting's name as a number where it is one."""
     try:
-        return float(folder.name), folder.name
+        return float(setting)
     except ValueError:
-        return float("inf"), folder.name
+        return otherwise

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from segmeter.benchmarks.seism.methods import People
+from segmeter.benchmarks.seism.methods import People, number_in
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import Sweeps, SweptByRegions
 from segmeter.core.errors import BadInput
@@ -127,7 +128,7 @@ def _levels(
     if result.levels is not None:
         yield from _hierarchy_levels(name, Hierarchy.of(result.levels), ground_truths, counts)
     elif result.labels is not None:
-        yield ground_truths.level(name, _number(name), result.labels)
+        yield ground_truths.level(name, number_in(name, math.nan), result.labels)
     elif result.edges is not None:
         drawn, threads = ground_truths.outlines.get("pixel", ()), ground_truths.threads
         found = sweep_edge_map(drawn, result.edges, rule="seism", threads=threads)
@@ -219,14 +220,6 @@ def _best_covered(levels: Sequence[Level]) -> float | None:
     if len(shapes) != 1:  # edge maps have no regions, people have each their own ground truths
         return None
     return region_counts(comparisons.values()).best_covered
-
-
-def _number(name: str) -> float:
-    """A setting's name as a number where it is one."""
-    try:
-        return float(name)
-    except ValueError:
-        return float("nan")
 
 
 def _join(name: str, setting: str) -> str:
