@@ -47,7 +47,7 @@ class Observation:
 
     @classmethod
     def of(cls, session: Session, target: Target, number: int) -> Observation:
-        """What the user of a session sees before the round of this number."""
+        """The state of a session before the round of this number."""
         seen = session.mask, session.prompts, session.protocol, session.encoded, session.last
         return cls(session.scene, target, *seen, number, session.rounds)
 

@@ -358,7 +358,7 @@ def _mask_ious(masks: Sequence[Mask], others: Sequence[Mask], crowd: npt.NDArray
 def box_ious(boxes: Real, others: Real, crowd: npt.NDArray[np.bool_]) -> Real:
     """IoU of boxes `(n, 4)` and others `(m, 4)`, each x, y, width, height; `(n, m)`.
 
-    Where the other is a crowd region, the share of the box that lies in it.
+    Where the other is a crowd region, the share of the box inside it.
 
     >>> box_ious(np.array([[0.0, 0, 4, 4]]), np.array([[0.0, 0, 8, 4]]), np.array([False])).tolist()
     [[0.5]]
