@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import pytest
 
 from segmeter.runtime.workers_and_devices import PrewarmedWorkers
+
+from ..forking import Interpreter
 
 
 def test_a_process_that_waits_does_what_it_is_told() -> None:
@@ -51,7 +54,9 @@ def test_even_the_first_process_never_receives_an_interrupt() -> None:
     subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)
 
 
-def test_torch_is_steadied_when_it_is_imported_and_not_before() -> None:
+def test_torch_is_steadied_when_it_is_imported_and_not_before(
+    python: Interpreter, tmp_path: Path
+) -> None:
     """Asking for GPUs and fixing the arithmetic imports no torch; a later import is caught."""
     lines = [
         "import importlib.util, sys",
@@ -64,4 +69,6 @@ def test_torch_is_steadied_when_it_is_imported_and_not_before() -> None:
         "    assert torch.get_num_threads() == 1",
         "    assert not torch.backends.cudnn.allow_tf32",
     ]
-    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)
+    (tmp_path / "script.py").write_text("\n".join(lines))
+    done = python.run(tmp_path / "script.py")
+    assert done.returncode == 0, done.stderr

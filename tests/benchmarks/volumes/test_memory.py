@@ -52,7 +52,7 @@ data.mkdir()
 rng = np.random.default_rng(1)
 grey = rng.integers(-1000, 400, (512, 512, 3)).astype(np.int16)
 write(data / "ct.nii", np.int16, grey, (0, 0, 150))
-write(data / "ct_label.nii", np.uint8, np.ones((60, 60, 2), np.uint8), (200, 220, 150))
+write(data / "ct_label.nii", np.uint8, np.ones((60, 60, 1), np.uint8), (200, 220, 150))
 (folder / "litemedsam").mkdir()
 parts = MedicalNetwork("litemedsam").parts
 tensors = {k: v.contiguous() for k, v in parts.state_dict().items()}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,8 @@ torch = pytest.importorskip("torch")
 from segmeter.core.errors import BadWeights  # noqa: E402
 from segmeter.models.checkpoints import read_checkpoint  # noqa: E402
 from segmeter.models.sam._loading import SamNetwork  # noqa: E402
+
+from ...forking import Interpreter  # noqa: E402
 
 BACKBONE = {
     "model_type": "sam2_hiera_det_model",
@@ -75,13 +75,17 @@ def test_an_activation_that_sam2_does_not_have_is_refused(hub: Any, tmp_path: Pa
         SamNetwork.load(read_checkpoint(tmp_path, "sam2-hiera-tiny"), "cpu", "float32")
 
 
-def test_loading_sam2_does_not_import_transformers(real_weights: Path) -> None:
+def test_loading_sam2_does_not_import_transformers(
+    real_weights: Path, python: Interpreter, tmp_path: Path
+) -> None:
     code = (
         "import sys, segmeter; "
         f"segmeter.load_model('sam2-hiera-tiny', weights={str(real_weights)!r}).network; "
         "sys.exit('transformers' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    (tmp_path / "script.py").write_text(code)
+    done = python.run(tmp_path / "script.py")
+    assert done.returncode == 0, done.stderr
 
 
 def test_real_weights_give_the_hubs_maps(real_weights: Path) -> None:
