@@ -12,7 +12,7 @@ import pytest
 
 from segmeter.benchmarks.noc import Noc
 from segmeter.benchmarks.noc.comparison import HARDEST
-from segmeter.benchmarks.noc.statistics import clicks_to, groups, seconds_until
+from segmeter.benchmarks.noc.statistics import clicks_to, seconds_until, sessions
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
@@ -157,7 +157,7 @@ def test_drawing_may_be_priced_by_the_length_of_the_outline(run: Run, tmp_path: 
     file = tmp_path / "cost.toml"
     file.write_text("by_hand = 0\nby_hand_px = 0.25\ntouch_up = inf\n")
     own = Run.open(run.folder.path, settings={"cost": file, "goal": "95"})
-    group = next(g for g in groups(own) if g.key[0] == "synthetic-noisy")
+    group = next(g for g in sessions(own) if g.key[0] == "synthetic-noisy")
     assert group.contour_px is not None
     never = group.iou.max(axis=1) < 0.95
     spent = seconds_until(Goal(0.95)).compared(group)
@@ -175,7 +175,7 @@ def test_the_better_model_is_significant_in_every_measure(run: Run) -> None:
 
 
 def test_groups_line_up_targets_and_times(run: Run) -> None:
-    for group in groups(run):
+    for group in sessions(run):
         targets, rounds = group.iou.shape
         assert group.answer.shape == group.spent.shape == (targets, rounds)
         assert group.encode.shape == (targets,)

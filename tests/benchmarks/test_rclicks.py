@@ -17,7 +17,7 @@ from rclicks_simulated_nulls import NULLS, retries, under_the_null
 from segmeter.benchmarks.rclicks import Rclicks
 from segmeter.benchmarks.rclicks.answers import conclusions, pairwise_result
 from segmeter.benchmarks.rclicks.effects import EFFECTS, excess_of, interval_of, nulls, value_of
-from segmeter.benchmarks.rclicks.groups import (
+from segmeter.benchmarks.rclicks.statistics import (
     CARDS,
     STATISTICS,
     Findings,
@@ -26,7 +26,7 @@ from segmeter.benchmarks.rclicks.groups import (
     findings,
     findings_of,
 )
-from segmeter.benchmarks.rclicks.simulation import simulated_sessions_of
+from segmeter.benchmarks.rclicks.work import simulated_sessions_of
 from segmeter.clickability.click_files import Thing, write_simulated
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow

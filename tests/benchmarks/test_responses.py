@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import segmeter
@@ -54,54 +54,24 @@ def test_an_oracle_follows_every_click_and_a_mask_that_never_changes_undoes_none
 
 
 class WithoutColumns:
-    """A run as an earlier version made it: its rows lack the columns on responses."""
+    """A run whose rows lack the columns on responses."""
 
-    def __init__(self, run: Any, mask: bool = True) -> None:
-        self.run, self.mask = run, mask
+    def __init__(self, run: Any) -> None:
+        self.run = run
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.run, name)
 
     def sql(self, query: str, parameters: Any = ()) -> Any:
-        lost = {*RESPONSES} if self.mask else {*RESPONSES, "mask"}
-        return _emptied(self.run.sql(query, parameters), lost)
-
-    def job_rows(self, *job: str) -> list[dict[str, Any]]:
-        rows = self.run.job_rows(*job)
-        return [row | {} if self.mask else row | {"mask": None} for row in rows]
-
-
-def _emptied(table: Any, names: set[str]) -> Any:
-    import pyarrow as pa
-
-    for name in names.intersection(table.column_names):
-        place, kind = table.column_names.index(name), table[name].type
-        table = table.set_column(place, name, pa.nulls(len(table), kind))
-    return table
+        table = self.run.sql(query, parameters)
+        for name in {*RESPONSES}.intersection(table.column_names):
+            place, kind = table.column_names.index(name), table[name].type
+            table = table.set_column(place, name, pa.nulls(len(table), kind))
+        return table
 
 
-def test_rows_without_the_columns_give_the_same_numbers_from_their_masks(run: Any) -> None:
-    held = {g.key: g for g in response_groups(run)}
-    found = response_groups(WithoutColumns(run))  # type: ignore[arg-type]
-    assert len(found) == len(held) == 6
-    for group in found:
-        for name in ("given", "obeyed", "earlier", "kept", "undone", "changed"):
-            ours, theirs = getattr(group, name), getattr(held[group.key], name)
-            np.testing.assert_array_equal(ours, theirs, err_msg=f"{group.key} {name}")
-
-
-def test_a_run_made_by_version_0_2_gets_the_section(tmp_path: Path) -> None:
-    kept = Path(__file__).parent / "kept_run_0_2"
-    old = segmeter.open_run(shutil.copytree(kept, tmp_path / "run"))
-    assert old.sql("select count(prompts_given) as n from rows").to_pylist() == [{"n": 0}]
-    found = {r.statistic: r.value for r in old.summary()}
-    assert found["obeyed"] == 100.0  # a disc is drawn where it is clicked
-    assert {"kept", "hurt", "rice", "undone", "recovery"} & set(found)
-    assert "Does the model follow clicks?" in old.report().read_text()
-
-
-def test_without_masks_only_what_follows_from_iou_and_score_is_reported(run: Any) -> None:
-    (group, *_) = response_groups(WithoutColumns(run, mask=False))  # type: ignore[arg-type]
+def test_without_the_columns_only_what_follows_from_iou_and_score_is_reported(run: Any) -> None:
+    (group, *_) = response_groups(WithoutColumns(run))  # type: ignore[arg-type]
     assert CARDS["obeyed"].estimate(group) is None
     assert CARDS["rice"].estimate(group) is not None
 

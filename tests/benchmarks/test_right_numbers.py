@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from segmeter.benchmarks.noc.statistics import statistics_for
-from segmeter.benchmarks.rclicks.groups import CARDS as RCLICKS
+from segmeter.benchmarks.rclicks.statistics import CARDS as RCLICKS
 from segmeter.benchmarks.tetris.statistics import STATISTICS, attacks_of
 from segmeter.core.annotation_events import Timing
 from segmeter.core.errors import BadInput

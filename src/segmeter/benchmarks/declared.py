@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
 from segmeter.benchmarks.judging import judge_by
+from segmeter.benchmarks.starts import with_start
 from segmeter.core.benchmarks import (
     Difference,
     Group,
@@ -63,6 +64,8 @@ class Declared:
     jobs, pages
         The modules of its folder that have `work(segmenter, scene, plan)`, and `sections(run)`;
         no pages for the headline and differences.
+    priced
+        Whether the pages also have `project_section(run, objects, rate)`.
     layout
         The columns of the table that papers print, where they do not depend on the run.
     example
@@ -80,6 +83,7 @@ class Declared:
     split_by: ClassVar[tuple[str, ...]] = ()
     jobs: ClassVar[str] = "work"
     pages: ClassVar[str] = ""
+    priced: ClassVar[bool] = False
     layout: ClassVar[PaperLayout | None] = None
     evaluates: ClassVar[tuple[str, ...]] = ("model",)
     example: ClassVar[str] = "--model grabcut --dataset mini"
@@ -109,7 +113,7 @@ class Declared:
             rounds=plan.rounds or self.rounds,
             protocols=plan.protocols or ("published", "corrected"),
             measures=tuple(dict.fromkeys((*self.measures, *plan.measures))),
-            options=self.options_of(plan),
+            options=with_start(self.options_of(plan)),
         )
 
     def options_of(self, plan: Plan) -> dict[str, Any]:
@@ -195,4 +199,7 @@ class Declared:
 
     def cost_section(self, run: Results, objects: int, rate: float | None) -> Section | None:
         """Hours and money for so many objects; None where it does not measure time."""
-        return None
+        found: Section | None = None
+        if self.priced:
+            found = self._module(self.pages).project_section(run, objects, rate)
+        return found

@@ -24,6 +24,7 @@ from segmeter.core.benchmarks import (
 )
 from segmeter.core.capabilities import KnowsItsScan
 from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt, round_from_json
 from segmeter.core.scenes import Scene, Target, Volume
@@ -386,12 +387,11 @@ def on_common_objects(run: Results, groups: Sequence[Group]) -> Results:
 
     Groups of a dataset that share no object keep their own.
     """
-    keys: dict[str, list[set[Key]]] = {}
-    for group in groups:
-        keys.setdefault(group.dataset, []).append(set(group.keys))
-    common = {name: set.intersection(*held) for name, held in keys.items()}
-    kept = {name: common[name] or set.union(*held) for name, held in keys.items()}
-    if all(own == kept[name] for name, held in keys.items() for own in held):
+    kept: dict[str, set[Key]] = {}
+    for dataset, members in grouped(groups, lambda group: group.dataset).items():
+        held = [set(group.keys) for group in members]
+        kept[dataset] = set.intersection(*held) or set.union(*held)
+    if all(set(group.keys) == kept[group.dataset] for group in groups):
         return run
     return run.only([(name, *key) for name, held in kept.items() for key in held])
 

@@ -32,6 +32,7 @@ from segmeter.benchmarks.responses import (
 )
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.grouping import grouped
 from segmeter.core.prompts import Click
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.calibration import Stopping, reliability, risk_coverage, stop_at
@@ -111,20 +112,17 @@ def _without_limits(block: page.Block) -> page.Block:
     return block
 
 
-def followed_notes(run: Results) -> list[page.Block]:
+def followed_notes(run: Results) -> Sequence[page.Block]:
     """A sentence on every dataset where models differ significantly in clicks obeyed."""
-    found: dict[tuple[str, str, str], list[Difference]] = {}
-    numbers = Findings(run).numbers
-    for d in run.benchmark.differences(run, ["obeyed"]) if len(run.plan.segmenters) > 1 else ():
-        if d.protocol == run.plan.leading_protocol:
-            found.setdefault((d.dataset, d.user, d.protocol), []).append(d)
-    notes: list[page.Block] = []
-    for where, apart in found.items():
+    if len(run.plan.segmenters) < 2:
+        return []
+    numbers, notes, lead = Findings(run).numbers, [], run.plan.leading_protocol
+    found = [d for d in run.benchmark.differences(run, ["obeyed"]) if d.protocol == lead]
+    for where, apart in grouped(found, lambda d: (d.dataset, d.user, d.protocol)).items():
         rows = {(key[0], name): row for (key, name), row in numbers.items() if key[1:] == where}
         sentence = followed_sentence(apart, rows)
-        notes += (
-            [page.Note(f"{', '.join(filter(None, where[:2]))}: {sentence}")] if sentence else []
-        )
+        if sentence:
+            notes.append(page.Note(f"{', '.join(filter(None, where[:2]))}: {sentence}"))
     return notes
 
 

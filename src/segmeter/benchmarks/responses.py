@@ -1,27 +1,23 @@
 """Responses of models to prompts: whether they follow clicks, and whether their score is right.
 
-Statistics of every benchmark with rounds. New runs hold what they need in their rows; of runs
-that do not, it is computed from the stored masks.
+Statistics of every benchmark with rounds; the rows of a run hold what they need.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.declared import once_per_run
-from segmeter.benchmarks.sessions import mask_of
-from segmeter.core.benchmarks import Group, Results, Row
-from segmeter.core.errors import BadInput
-from segmeter.core.prompts import round_from_json
-from segmeter.core.rows import CONSISTENCY, RESPONSES, SESSION_LISTS
+from segmeter.core.benchmarks import Group, Results
+from segmeter.core.grouping import grouped
+from segmeter.core.rows import SESSION_LISTS
 from segmeter.core.scores_by_step import Tables, columns_in, load_tables, spread
-from segmeter.measures.obedience import HURT, Response, responses, setbacks
+from segmeter.measures.obedience import HURT, setbacks
 from segmeter.stats.calibration import ScoredRows
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.statistics import Better, Statistic, percentiles, resampling
@@ -116,15 +112,11 @@ def response_groups(
     there = columns_in(run)
     quality = "iou" if "iou" in there else "dice"
     wanted = [c for c in (quality, "kinds_", *SESSION_LISTS) if c in there]
-    members: dict[tuple[str, ...], list[Responses]] = {}
-    for tables in load_tables(run, wanted):
-        user = together(tables.user)
-        key = (tables.model, tables.dataset, user, tables.protocol)
-        members.setdefault(key, []).append(_group(run, tables, quality, user))
-    return [_pooled(found) for found in members.values()]
+    every = [_group(t, quality, together(t.user)) for t in load_tables(run, wanted)]
+    return [_pooled(members) for members in grouped(every, lambda g: g.key).values()]
 
 
-def _group(run: Results, tables: Tables, quality: str, user: str) -> Responses:
+def _group(tables: Tables, quality: str, user: str) -> Responses:
     iou = tables.table(quality)
     rounds = iou.shape[1]
     kinds = tables.lists("kinds_")
@@ -139,48 +131,11 @@ def _group(run: Results, tables: Tables, quality: str, user: str) -> Responses:
     }
     if len(np.unique(held["score"][~np.isnan(held["score"])])) < 2:
         held["score"] = unknown  # a constant is no score
-    counts = [held[name] for name in RESPONSES]
-    if np.isnan(counts[0]).all():
-        counts = _from_masks(run, tables, rounds)
     numbers = np.broadcast_to(np.arange(1.0, rounds + 1), iou.shape)
-    more = (held[name] for name in ("start_mask_iou", *CONSISTENCY))
-    every = (numbers, iou, held["score"], held["positive"], *counts, *more)
+    every = (numbers, iou, *(held[name] for name in SESSION_LISTS))
     model, dataset, _, protocol = tables.key
     head = (model, dataset, user, protocol, tables.keys, tables.clusters)
     return Responses(*head, *(np.where(prompted, table, np.nan) for table in every))
-
-
-def _from_masks(run: Results, tables: Tables, rounds: int) -> list[Floats]:
-    """Columns that rows of earlier versions lack, from their masks; NaN if none were stored."""
-    found = np.full((len(RESPONSES), len(tables.keys), rounds), np.nan)
-    kept = once_per_run(run, "masks are kept", lambda: _keeps_masks(run))
-    for scene in dict.fromkeys(tables.scenes) if kept else ():
-        sessions: dict[tuple[str, str], list[Row]] = {}
-        rows = run.job_rows(tables.model, str(tables.by["dataset"]), scene)
-        for row in sorted(rows, key=lambda r: int(r["round"])):
-            if (row["user"], row["protocol"]) == (tables.user, tables.protocol):
-                sessions.setdefault((scene, row["target"]), []).append(row)
-        for line, key in enumerate(tables.keys):
-            for place, response in enumerate(_of_rows(sessions.get(key, []))):
-                found[:, line, place] = astuple(response)
-    return list(found)
-
-
-def _keeps_masks(run: Results) -> bool:
-    if not {"mask", "prompt"} <= set(columns_in(run, "rows")):
-        return False
-    return bool(run.sql("select 1 from rows where mask is not null limit 1").num_rows)
-
-
-def _of_rows(rows: Sequence[Row]) -> list[Response]:
-    """Responses of one session; none where a mask is damaged or was not stored."""
-    if not rows or any(row["mask"] is None or not row["shape"] for row in rows):
-        return []
-    try:
-        shape = tuple(rows[0]["shape"])
-        return responses([(round_from_json(r["prompt"]), mask_of(r, shape)) for r in rows])
-    except BadInput:  # a run that was damaged or made up
-        return []
 
 
 def _pooled(members: Sequence[Responses]) -> Responses:

@@ -85,8 +85,9 @@ def run_sessions(
             scene, encoded, sessions, rounds or plan.rounds, judge, seed=plan.seed, pool=pool,
             **options,
         )  # fmt: skip
-    if rounds is None:
-        add_consistency(scene, encoded, records, plan)
+    if rounds is None and plan.options.get("consistency"):
+        for record in records:
+            record.consistency = consistency(scene, encoded, record, plan.seed)
     return records
 
 
@@ -95,14 +96,6 @@ CONSISTENCY = RunOption(
     "moved.",
 )  # fmt: skip
 _ORDERS, _JITTER = 3, (-2, 0, 2)  # further orders of clicks; moves of the last, in pixels
-
-
-def add_consistency(
-    scene: Scene, encoded: EncodedScene, records: Sequence[Trajectory], plan: Plan
-) -> None:
-    """Give each session's clicks in other orders, where the plan asks for it."""
-    for record in records if plan.options.get("consistency") else ():
-        record.consistency = consistency(scene, encoded, record, plan.seed)
 
 
 def consistency(

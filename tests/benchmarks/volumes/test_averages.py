@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.volumes.simulation import published_case_dice, published_entries
 from segmeter.benchmarks.volumes.tables import averaged
+from segmeter.benchmarks.volumes.work import published_case_dice, published_entries
 from segmeter.core.masks import Mask
 from segmeter.measures.objects import dice
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.volumes import Volumes
-from segmeter.benchmarks.volumes.simulation import simulate_volume
+from segmeter.benchmarks.volumes.work import work
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
@@ -114,7 +114,7 @@ def test_an_odd_volume_is_read_and_played_by_every_kind_of_prompter(
         "volumes", (Spec("disc"),), (Spec("x"),), users=users, rounds=2, options={"draws": 1}
     )
     plan = Volumes().plan(asked)
-    rows = simulate_volume(catalogue.models.make("disc?radius=3"), scene, plan)
+    rows = work(catalogue.models.make("disc?radius=3"), scene, plan)
     assert len(rows) == len(scene.targets) * len(USERS) * 2 * 2
     assert all(0 <= row["dice"] <= 1 and 0 <= row["nsd"] <= 1 for row in rows)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.core.benchmarks import Group, Results
+from segmeter.core.benchmarks import Group, Results, Row
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scores_by_step import columns_in
@@ -36,36 +36,6 @@ def band(by: str, value: float) -> str:
     ('small (below 32²)', 'ragged (2 and more)')
     """
     return next(name for bound, name in _BANDS[by].items() if value < bound)
-
-
-def groups_of_targets(run: Results, by: str) -> dict[Key, str]:
-    """The group of each target by `size`, `shape` or `boundary`, where it is known.
-
-    Sizes are COCO's, in pixels. A boundary is its outline over that of a square of the same
-    area. Shapes are read off the targets themselves, so the data has to be available.
-    """
-    if by == "shape":
-        table = run.sql("select distinct dataset, scene from rows order by all")
-        return {
-            (row["dataset"], row["scene"], target.id): shape_group(target.mask)
-            for row in table.to_pylist()
-            for target in run.scene(row["dataset"], row["scene"]).targets
-            if target.mask
-        }
-    if not {"area", "outline_px"} <= set(columns_in(run, "rows")):
-        return {}
-    table = run.sql("""
-        select dataset, scene, target, min(area) as area, min(outline_px) as outline
-        from rows group by dataset, scene, target order by dataset, scene, target
-    """)
-    found = {}
-    for row in table.to_pylist():
-        key = (row["dataset"], row["scene"], row["target"])
-        if by == "size" and row["area"] is not None:
-            found[key] = band(by, row["area"])
-        elif by == "boundary" and row["outline"] and row["area"]:
-            found[key] = band(by, row["outline"] / (4 * row["area"] ** 0.5))
-    return found
 
 
 def shape_group(mask: Mask) -> str:
@@ -150,21 +120,45 @@ def said_of_targets(run: Results, by: str) -> dict[Key, dict[str, str]]:
     if "target" not in there:
         return {}
     order = ", ".join(f'"{n}"' for n in ("model", "user", "protocol", "round") if n in there)
-    label = "min(label)" if "label" in there else "null"
-    groups = f"arg_min(groups, ({order}))" if "groups" in there else "null"
-    table = run.sql(f"""
-        select dataset, scene, target, {label} as label, {groups} as groups
+    asked = {"groups": f"arg_min(groups, ({order}))"}
+    asked |= {name: f"min({name})" for name in ("label", "area", "outline_px")}
+    chosen = [f"{how if name in there else 'null'} as {name}" for name, how in asked.items()]
+    rows = run.sql(f"""
+        select dataset, scene, target, {", ".join(chosen)}
         from rows group by dataset, scene, target order by dataset, scene, target
-    """)
+    """).to_pylist()
     found = {}
-    for row in table.to_pylist():
+    for row in rows:
         known = {"class": row["label"] or ""} | _mapping(row["groups"])
         if by == "organ":  # what radiologists call a class
             known.setdefault("organ", known["class"])
         found[row["dataset"], row["scene"], row["target"]] = known
     if by in _BANDS and not any(by in known for known in found.values()):
-        derived = groups_of_targets(run, by)
+        derived = _derived(run, rows, by)
         found = {key: {**known, by: derived.get(key, "")} for key, known in found.items()}
+    return found
+
+
+def _derived(run: Results, rows: Sequence[Row], by: str) -> dict[Key, str]:
+    """The group of each target by `size`, `shape` or `boundary`, where it is known.
+
+    Sizes are COCO's, in pixels. A boundary is its outline over that of a square of the same
+    area. Shapes are read off the targets themselves, so the data has to be available.
+    """
+    if by == "shape":
+        return {
+            (dataset, scene, target.id): shape_group(target.mask)
+            for dataset, scene in dict.fromkeys((row["dataset"], row["scene"]) for row in rows)
+            for target in run.scene(dataset, scene).targets
+            if target.mask
+        }
+    found = {}
+    for row in rows:
+        key = (row["dataset"], row["scene"], row["target"])
+        if by == "size" and row["area"] is not None:
+            found[key] = band(by, row["area"])
+        elif by == "boundary" and row["outline_px"] and row["area"]:
+            found[key] = band(by, row["outline_px"] / (4 * row["area"] ** 0.5))
     return found
 
 

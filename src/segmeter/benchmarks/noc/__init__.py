@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.sessions import CONSISTENCY, simulate_scene
 from segmeter.benchmarks.starts import OPTIONS as STARTS
-from segmeter.benchmarks.starts import with_start
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
+from segmeter.core.benchmarks import PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import RunsUsersIndependently, capable
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS
 from segmeter.core.scenes import Scene
-from segmeter.core.sections import Section
 from segmeter.stats.goals import Goal
-from segmeter.stats.statistics import Statistic
 
 
 @catalogue.benchmarks.add(
@@ -32,6 +29,8 @@ class Noc(Declared):
 
     name: str = "noc"
     schema = SESSION_ROWS
+    pages = "sections"
+    priced = True
     users = ("centre-click",)
     rounds = 20
     measures = ("iou", "boundary-iou", "redrawn-path")
@@ -50,8 +49,7 @@ class Noc(Declared):
     def plan(self, plan: Plan) -> Plan:
         goal = until(plan)
         measured = () if goal is None else (goal.measure,)
-        filled = self.filled(replace(plan, measures=(*plan.measures, *measured)))
-        return replace(filled, options=with_start(filled.options))
+        return self.filled(replace(plan, measures=(*plan.measures, *measured)))
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         users = [catalogue.users.make(spec) for spec in plan.users]
@@ -59,32 +57,10 @@ class Noc(Declared):
         met = None if goal is None else goal.met
         return simulate_scene(segmenter, scene, plan, users, until=met)
 
-    def load(self, run: Results) -> Sequence[Group]:
-        from segmeter.benchmarks.noc.statistics import groups
-        from segmeter.benchmarks.responses import response_groups
-
-        return [*groups(run), *response_groups(run)]
-
-    def statistics(self, run: Results) -> Sequence[Statistic]:
-        from segmeter.benchmarks.noc.statistics import statistics
-        from segmeter.benchmarks.responses import STATISTICS
-
-        return [*statistics(run), *STATISTICS]
-
     def paper_table(self, run: Results) -> PaperLayout:
         from segmeter.benchmarks.noc.statistics import paper_layout
 
         return paper_layout(run)
-
-    def cost_section(self, run: Results, objects: int, rate: float | None) -> Section:
-        from segmeter.benchmarks.noc.comparison import project_section
-
-        return project_section(run, objects, rate)
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.noc.sections import sections
-
-        return sections(run)
 
 
 def until(plan: Plan) -> Goal | None:

@@ -1,4 +1,4 @@
-"""Models compared on the same data with the same user: leaderboard, differences, project costs."""
+"""Models compared on the same data with the same user: leaderboard and differences."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.costs import Way, busy, cost_of, cost_section, machines
+from segmeter.benchmarks.costs import cost_of
 from segmeter.benchmarks.noc import Noc
 from segmeter.benchmarks.noc import statistics as noc
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.grouping import grouped
 from segmeter.core.plans import display_names
-from segmeter.core.sections import Cell, Column, Section, Table, Value
+from segmeter.core.sections import Cell, Column, Table, Value
 from segmeter.core.wording import counted
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.comparisons import first_shares
@@ -135,10 +136,8 @@ def comparisons(run: Results) -> list[Comparison]:
 
     Datasets come in the plan's order, the cheapest model first.
     """
-    places: dict[tuple[str, str], list[noc.ClickSessions]] = {}
-    for group in click_sessions(run):
-        if group.protocol == run.plan.leading_protocol:
-            places.setdefault((group.dataset, group.user), []).append(group)
+    leading = [g for g in click_sessions(run) if g.protocol == run.plan.leading_protocol]
+    places = grouped(leading, lambda group: (group.dataset, group.user))
     one_user = len({user for _, user in places}) == 1
     made, titles, goals = [], display_names(run.plan.datasets), noc.goals_of(run)
     order = {str(spec): place for place, spec in enumerate(run.plan.datasets)}
@@ -242,31 +241,9 @@ def comparison_table(comparison: Comparison, name: str) -> Table | None:
     return parts.difference_table(found, comparison.statistics, name=name, caption=comparison.title)
 
 
-def project_section(run: Results, objects: int, rate: float | None = None) -> Section:
-    """Hours, and money at a rate per hour, for so many objects like those of the run."""
-    found = comparisons(common(run))
-    tables = {c.title: [_way(c, group) for group in c.groups] for c in found}
-    cost = found[0].cost
-    source = ", the time of a polygon in COCO (Lin et al. 2014)" if cost == CostModel() else ""
-    assumed = (
-        f"Goal: {found[0].goals.lead.text}. Assumed for drawing by hand: {drawn_by_hand(cost)}"
-        f"{source}, and {cost.per_object:g}{TIED}s to find and review it. {machines(run)}"
-    )
-    return cost_section(tables, objects, rate, "images", assumed.strip(), loaded=busy(run))
-
-
 def common(run: Results) -> Results:
     """The run on the objects that all of its models have."""
     return parts.on_common_objects(run, click_sessions(run))
-
-
-def _way(comparison: Comparison, group: noc.ClickSessions) -> Way:
-    names = (comparison.seconds, comparison.waiting)
-    seconds, waited = (comparison.per_object(group, name) for name in names)
-    mean, wait = (comparison.value(group.model, name) for name in names)
-    hand = comparison.cost.per_object + comparison.cost.drawing(group.contour_px) + 0 * seconds
-    total = Value.of(comparison.statistics[names[0]].interval(group, seconds + waited))
-    return Way(group.model, group, mean, wait, total, seconds, waited, hand)
 
 
 def drawn_by_hand(cost: CostModel) -> str:

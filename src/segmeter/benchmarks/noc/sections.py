@@ -8,16 +8,18 @@ from dataclasses import replace
 import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.costs import machines
+from segmeter.benchmarks.costs import Way, busy, cost_section, machines
 from segmeter.benchmarks.noc import Noc
 from segmeter.benchmarks.noc import statistics as noc
 from segmeter.benchmarks.noc.answer import answer
 from segmeter.benchmarks.noc.cases import cases_of, hardest, replays
 from segmeter.benchmarks.noc.comparison import (
+    TIED,
     Comparison,
     common,
     comparison_table,
     comparisons,
+    drawn_by_hand,
     leaderboard,
     tested_differences,
 )
@@ -306,3 +308,25 @@ def _cases(run: Results, comparisons: Sequence[Comparison]) -> list[page.Section
 
 def _stem(comparison: Comparison) -> str:
     return "-".join(comparison.title.replace(",", "").split())
+
+
+def project_section(run: Results, objects: int, rate: float | None = None) -> page.Section:
+    """Hours, and money at a rate per hour, for so many objects like those of the run."""
+    found = comparisons(common(run))
+    tables = {c.title: [_way(c, group) for group in c.groups] for c in found}
+    cost = found[0].cost
+    source = ", the time of a polygon in COCO (Lin et al. 2014)" if cost == CostModel() else ""
+    assumed = (
+        f"Goal: {found[0].goals.lead.text}. Assumed for drawing by hand: {drawn_by_hand(cost)}"
+        f"{source}, and {cost.per_object:g}{TIED}s to find and review it. {machines(run)}"
+    )
+    return cost_section(tables, objects, rate, "images", assumed.strip(), loaded=busy(run))
+
+
+def _way(comparison: Comparison, group: noc.ClickSessions) -> Way:
+    names = (comparison.seconds, comparison.waiting)
+    seconds, waited = (comparison.per_object(group, name) for name in names)
+    mean, wait = (comparison.value(group.model, name) for name in names)
+    hand = comparison.cost.per_object + comparison.cost.drawing(group.contour_px) + 0 * seconds
+    total = page.Value.of(comparison.statistics[names[0]].interval(group, seconds + waited))
+    return Way(group.model, group, mean, wait, total, seconds, waited, hand)

@@ -17,6 +17,8 @@ import numpy as np
 from segmeter.benchmarks.costs import cost_of
 from segmeter.benchmarks.declared import once_per_run
 from segmeter.benchmarks.noc import until
+from segmeter.benchmarks.responses import STATISTICS as RESPONSES
+from segmeter.benchmarks.responses import response_groups
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, PaperLayout, Results
 from segmeter.core.errors import BadInput, suggestion
@@ -86,7 +88,12 @@ class ClickSessions(Group):
         return np.where(start >= goal.value, at_start, values)
 
 
-def groups(run: Results) -> list[ClickSessions]:
+def groups(run: Results) -> list[Group]:
+    """Sessions of every user, and responses of models to their prompts."""
+    return [*sessions(run), *response_groups(run)]
+
+
+def sessions(run: Results) -> list[ClickSessions]:
     """The run's sessions, grouped, with their seconds under the cost model in use."""
     measures = ["iou", *measures_of(run)]
     names = {name: name.replace("-", "_") for name in measures}
@@ -178,9 +185,10 @@ def statistics(run: Results) -> list[Statistic]:
 
     Where sessions ended at a goal there is no quality after later rounds, and no area.
     """
-    if until(run.plan) is not None:
-        return statistics_for(goals_of(run), measures_of(run), 1, areas=False)
-    return statistics_for(goals_of(run), measures_of(run), run.plan.rounds)
+    early = until(run.plan) is not None
+    rounds = 1 if early else run.plan.rounds
+    made = statistics_for(goals_of(run), measures_of(run), rounds, areas=not early)
+    return [*made, *RESPONSES]
 
 
 def statistics_for(

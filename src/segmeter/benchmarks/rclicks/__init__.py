@@ -17,16 +17,13 @@ from segmeter.benchmarks.sessions import CONSISTENCY
 from segmeter.benchmarks.starts import NO_START
 from segmeter.clickability.groups import GROUPS
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
+from segmeter.core.benchmarks import PaperLayout, RunOption
 from segmeter.core.capabilities import ChecksData, capable
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS
-from segmeter.core.scenes import Dataset, Scene
-from segmeter.core.sections import Section
-from segmeter.stats.statistics import Statistic
+from segmeter.core.scenes import Dataset
 
 
 @catalogue.benchmarks.add("rclicks", summary="quality with human instead of simulated clicks")
@@ -37,6 +34,7 @@ class Rclicks(Declared):
 
     name: str = "rclicks"
     schema = SESSION_ROWS
+    pages = "sections"
     users = ("clicking-group",)
     rounds = 20
     measures = ("iou",)
@@ -88,28 +86,6 @@ class Rclicks(Declared):
 
             absent = plan.options["absent"]
             check_clicks(Path(plan.options["clicks"]), datasets.values(), absent)
-
-    def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
-        from segmeter.benchmarks.rclicks.simulation import simulate_people
-
-        return simulate_people(segmenter, scene, plan)
-
-    def load(self, run: Results) -> Sequence[Group]:
-        from segmeter.benchmarks.rclicks.groups import first_clicks, group_curves
-        from segmeter.benchmarks.responses import response_groups
-
-        return [*group_curves(run), *first_clicks(run), *response_groups(run, lambda user: "")]
-
-    def statistics(self, run: Results) -> Sequence[Statistic]:
-        from segmeter.benchmarks.rclicks.groups import STATISTICS
-        from segmeter.benchmarks.responses import STATISTICS as RESPONSES
-
-        return [*STATISTICS, *RESPONSES]
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.rclicks.sections import sections
-
-        return sections(run)
 
 
 def _simulated_sessions(users: Sequence[Spec], draws: int) -> tuple[Spec, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from segmeter.benchmarks.rclicks.groups import CARDS, Findings
+from segmeter.benchmarks.rclicks.statistics import CARDS, Findings
 from segmeter.benchmarks.report_parts import difference_table
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.rclicks.groups import Findings, first_clickers
+from segmeter.benchmarks.rclicks.statistics import Findings, first_clickers
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.clickability.groups import GROUPS, group_of_pixels
 from segmeter.clickability.map_sources import source

@@ -17,7 +17,7 @@ from segmeter.benchmarks.rclicks.figures import (
     ranked_by_noise,
     scatter,
 )
-from segmeter.benchmarks.rclicks.groups import CARDS, Findings, findings
+from segmeter.benchmarks.rclicks.statistics import CARDS, Findings, findings
 from segmeter.benchmarks.response_section import followed_notes, response_sections
 from segmeter.core.benchmarks import Results, SummaryRow
 from segmeter.core.sections import Block, Cell, Column, Note, Section, Table, Value

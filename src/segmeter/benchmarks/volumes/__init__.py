@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.judging import SURFACE_MEASURES, Surfaces
 from segmeter.benchmarks.sessions import CONSISTENCY
 from segmeter.benchmarks.starts import OPTIONS as STARTS
-from segmeter.benchmarks.starts import with_start
 from segmeter.core import catalogue
 from segmeter.core.action_counts import Effort
 from segmeter.core.benchmarks import Difference, PaperLayout, Results, Row, RunOption
@@ -23,14 +22,14 @@ from segmeter.core.capabilities import (
     capable,
 )
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
-from segmeter.core.rows import SESSION_ROWS, Column, Schema
+from segmeter.core.rows import SESSION_ROWS, Column
 from segmeter.core.scenes import Scene
-from segmeter.core.sections import Section, Slices
+from segmeter.core.sections import Slices
 from segmeter.core.users import User
-from segmeter.stats.statistics import Statistic
 
 __all__ = ["MEASURES", "PROMPTERS", "VOLUME_ROWS", "Volumes"]
 
@@ -97,13 +96,14 @@ class Volumes(Declared):
     """Prompters and refinements of IntRaBench on volumes, with what each costs a person."""
 
     name: str = "volumes"
-    example: ClassVar[str] = "--model grabcut --dataset mini-volumes"
-    schema: ClassVar[Schema] = VOLUME_ROWS
-    pages: ClassVar[str] = "sections"
-    users: ClassVar[tuple[str, ...]] = PROMPTERS
-    rounds: ClassVar[int] = 6
-    measures: ClassVar[tuple[str, ...]] = ("dice", "redrawn-path")
-    options: ClassVar[tuple[RunOption, ...]] = (
+    example = "--model grabcut --dataset mini-volumes"
+    schema = VOLUME_ROWS
+    pages = "sections"
+    priced = True
+    users = PROMPTERS
+    rounds = 6
+    measures = ("dice", "redrawn-path")
+    options = (
         RunOption("draws", int, 5, "Draws of random users in 'corrected'.", least=1),
         RunOption("nsd_mm", str, "2", "Tolerance of NSD: 2, or by organ 2,spleen=1,liver=3."),
         RunOption(
@@ -115,9 +115,14 @@ class Volumes(Declared):
         CONSISTENCY,
         *STARTS,
     )  # fmt: skip
-    headline: ClassVar[tuple[str, ...]] = ("dice", "nsd", "interactions", "dice@10", "area")
-    split_by: ClassVar[tuple[str, ...]] = ("dice-first", "dice")
+    headline = ("dice", "nsd", "interactions", "dice@10", "area")
+    split_by = ("dice-first", "dice")
     citations: ClassVar[Mapping[str, str]] = {"benchmark volumes": "ulrich2024"}
+    layout = PaperLayout(
+        {"dice": "Dice", "nsd": "NSD", "interactions": "Interactions", "dice@10": "Dice@10"},
+        "Dice and NSD (%) of the last round, interactions per object, and Dice within ten "
+        "interactions",
+    )
 
     def plan(self, plan: Plan) -> Plan:
         for name in plan.measures:
@@ -126,16 +131,13 @@ class Volumes(Declared):
                 raise BadInput(f"measure '{name}' does not score volumes; {', '.join(MEASURES)} do")
         filled = self.filled(replace(plan, measures=plan.measures or ("nsd", "hd95")))
         Surfaces.of(filled.options)
-        return replace(filled, options=with_start(filled.options))
+        return filled
 
     def users_for(self, segmenter: Model, users: Sequence[User]) -> list[User]:
         """The users whose prompts a model takes; the others are left out for it, and named."""
-        from segmeter.benchmarks.volumes.fitting import fitting, takes_none
+        from segmeter.benchmarks.volumes.fitting import fitting
 
-        found = fitting(segmenter, users)
-        if not found:
-            raise BadInput(takes_none(segmenter))
-        return found
+        return fitting(segmenter, users)
 
     def differences(self, run: Results, names: Sequence[str] | None = None) -> list[Difference]:
         """Every pair of models; of one model alone, its best prompter against its others."""
@@ -145,9 +147,7 @@ class Volumes(Declared):
         if found or len(run.plan.segmenters) > 1:
             return found
         cards = [s for s in self.statistics(run) if s.tested == "yes" or s.name in (names or ())]
-        sets: dict[tuple[str, str], list[Any]] = {}
-        for group in self.groups(run):
-            sets.setdefault((group.dataset, group.protocol), []).append(group)
+        sets = grouped(self.groups(run), lambda group: (group.dataset, group.protocol))
         return [d for groups in sets.values() for d in against_best(groups, cards)]
 
     def viewer(self, scene: Scene, ground_truth: Mask, rows: Sequence[Row]) -> Slices:
@@ -161,29 +161,6 @@ class Volumes(Declared):
         from segmeter.benchmarks.volumes.fitting import left_out
 
         return left_out(run)
-
-    def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
-        from segmeter.benchmarks.volumes.simulation import simulate_volume
-
-        return simulate_volume(segmenter, scene, plan)
-
-    def statistics(self, run: Results) -> Sequence[Statistic]:
-        from segmeter.benchmarks.responses import STATISTICS
-        from segmeter.benchmarks.volumes.statistics import FEWEST, statistics
-
-        return [*statistics(run), *(replace(s, fewest=FEWEST) for s in STATISTICS)]
-
-    def paper_table(self, run: Results) -> PaperLayout:
-        return PaperLayout(
-            {"dice": "Dice", "nsd": "NSD", "interactions": "Interactions", "dice@10": "Dice@10"},
-            "Dice and NSD (%) of the last round, interactions per object, and Dice within ten "
-            "interactions",
-        )
-
-    def cost_section(self, run: Results, objects: int, rate: float | None) -> Section:
-        from segmeter.benchmarks.volumes.sections import project_section
-
-        return project_section(run, objects, rate)
 
     def challenge_table(self, run: Results, model: str, protocol: str) -> str:
         from segmeter.benchmarks.volumes.cvpr25 import challenge_csv

@@ -10,6 +10,7 @@ from typing import Any
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped
 from segmeter.measures.challenges import GATE, area_over_steps
 
 STEPS = 6
@@ -70,12 +71,9 @@ def challenge_csv(run: Results, model: str, protocol: str) -> str:
             list_sum(list(volume_ml order by target)) as ml
         from rows group by model, protocol, "user", scene, "round" order by scene, "round"
     """)
-    cases: dict[tuple[str, str], list[Row]] = {}
-    for row in table.to_pylist():
-        if (row["model"], row["protocol"]) == (model, protocol):
-            cases.setdefault((row["user"], row["scene"]), []).append(row)
+    found = [r for r in table.to_pylist() if (r["model"], r["protocol"]) == (model, protocol)]
     cvpr, autopet = [], []
-    for (user, scene), rows in cases.items():
+    for (user, scene), rows in grouped(found, lambda r: (r["user"], r["scene"])).items():
         given = Spec.parse(user)
         if given.name == "cvpr25-clicks":
             cvpr.append(_cvpr25_row(scene, rows, protocol, given.options.get("box", True)))

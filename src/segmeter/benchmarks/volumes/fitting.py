@@ -12,7 +12,7 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.capabilities import prompts_given_by
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import SegmeterError
+from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.models import Model, ProtocolName
 from segmeter.core.users import User
 from segmeter.models.volumes.slicewise import Slicewise
@@ -38,19 +38,17 @@ def fits(model: Model, user: User) -> bool:
 
 
 def fitting(model: Model, users: Sequence[User]) -> list[User]:
-    """The users whose prompts a model takes, in their order."""
-    return [user for user in users if fits(model, user)]
-
-
-def takes_none(model: Model) -> str:
-    """Why no user fits a model, and which would."""
-    kinds = sorted(model.card.abilities & {"click", "box", "scribble", "mask"})
-    made = [catalogue.users.make(name) for name in PROMPTERS]
-    fit = ", ".join(user.name for user in fitting(model, made)) or "none of those listed"
-    return (
-        f"model '{model.card.name}' takes {' and '.join(kinds)} prompts only, and no --user that"
-        f" was given fits; these do: {fit}"
-    )
+    """The users whose prompts a model takes, in their order; BadInput names others if none."""
+    found = [user for user in users if fits(model, user)]
+    if not found:
+        kinds = sorted(model.card.abilities & {"click", "box", "scribble", "mask"})
+        listed = [catalogue.users.make(name) for name in PROMPTERS]
+        fit = ", ".join(user.name for user in listed if fits(model, user)) or "none of those listed"
+        raise BadInput(
+            f"model '{model.card.name}' takes {' and '.join(kinds)} prompts only, and no --user "
+            f"that was given fits; these do: {fit}"
+        )
+    return found
 
 
 def repeats(user: Any, protocol: ProtocolName, draws: int) -> list[User]:

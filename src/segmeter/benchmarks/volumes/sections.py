@@ -8,61 +8,20 @@ from dataclasses import replace
 
 import numpy as np
 
+from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.costs import Way, busy, cost_of, cost_section, machines
 from segmeter.benchmarks.judging import Surfaces
-from segmeter.benchmarks.report_parts import (
-    Findings,
-    Numbers,
-    difference_section,
-    difference_table,
-    lost_jobs,
-    on_common_objects,
-    percent,
-)
 from segmeter.benchmarks.response_section import followed_notes, response_sections
 from segmeter.benchmarks.starts import start_sections
-from segmeter.benchmarks.volumes import Volumes
+from segmeter.benchmarks.volumes import tables
+from segmeter.benchmarks.volumes import statistics as volumes
 from segmeter.benchmarks.volumes.cases import failures, lost_prompts, sessions_to_scroll
 from segmeter.benchmarks.volumes.fitting import left_out
-from segmeter.benchmarks.volumes.statistics import (
-    BUDGETS,
-    FEWEST,
-    VolumeSessions,
-    dice_within,
-    goals_of,
-    limits_of,
-    never,
-    per_case,
-    rounds_that_pay,
-    seconds_until,
-)
-from segmeter.benchmarks.volumes.tables import (
-    Cells,
-    by_organ,
-    instances,
-    leaderboard,
-    paper_tables,
-    prompter_cell,
-    prompters_table,
-    typed,
-    value_columns,
-)
+from segmeter.benchmarks.volumes.statistics import VolumeSessions, goals_of
+from segmeter.benchmarks.volumes.tables import typed
+from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Results
-from segmeter.core.sections import (
-    Answer,
-    Axis,
-    Block,
-    Chart,
-    Column,
-    Line,
-    Multiples,
-    Note,
-    Points,
-    Section,
-    Table,
-    Value,
-    phrase,
-)
+from segmeter.core.grouping import grouped
 from segmeter.core.wording import counted
 from segmeter.stats.annotation_time import waiting_to
 from segmeter.stats.statistics import Statistic, corrected_together, differences_of
@@ -71,38 +30,40 @@ Sets = Mapping[str, Sequence[VolumeSessions]]
 """Groups of the leading protocol by dataset."""
 
 
-def sections(run: Results) -> list[Section]:
+def sections(run: Results) -> list[page.Section]:
     """All sections, in reading order."""
-    benchmark, lead = Volumes(), run.plan.leading_protocol
-    found = [g for g in benchmark.groups(run) if isinstance(g, VolumeSessions)]
-    findings = Findings(run)
-    numbers, cards = findings.numbers, findings.cards
+    findings, goals = parts.Findings(run), goals_of(run)
+    found, numbers, cards = findings.groups(VolumeSessions), findings.numbers, findings.cards
     several = len(run.plan.segmenters) > 1  # prompters of one model have their own section
-    apart = [d for d in benchmark.differences(run) if d.protocol == lead] if several else []
-    goals, leading = goals_of(run), _sets(g for g in found if g.protocol == lead)
-    every = [instances(own, numbers, _stem("instances", n)) for n, own in _sets(found).items()]
-    paper = [block for protocol in run.plan.protocols for block in paper_tables(found, protocol)]
+    apart = [d for d in findings.differences if d.protocol == findings.lead] if several else []
+    leading = _sets(findings.groups(VolumeSessions, findings.lead))
+    every = [
+        tables.instances(own, numbers, _stem("instances", n)) for n, own in _sets(found).items()
+    ]
+    paper = [
+        block for protocol in run.plan.protocols for block in tables.paper_tables(found, protocol)
+    ]
     made = [
         _results(run, leading, numbers, cards, goals[-1]),
         _against_effort(leading),
         _prompters(leading, cards),
         _by_organ(leading, Surfaces.of(run.plan.options)),
         _equal_effort(leading, numbers, goals),
-        *difference_section(
+        *parts.difference_section(
             apart, cards, users=typed, units=_units(found), pairs=("models", "prompter")
         ),
-        Section("Comparison with the paper's tables", _PAPER, paper, folded=True),
-        Section("Instances", blocks=[table for table in every if table is not None]),
-        Section("Hardest objects", _HARDEST, [
+        page.Section("Comparison with the paper's tables", _PAPER, paper, folded=True),
+        page.Section("Instances", blocks=[table for table in every if table is not None]),
+        page.Section("Hardest objects", _HARDEST, [
             *(failures(run, own, _stem("failures", name)) for name, own in leading.items()),
-            *lost_prompts(run), *lost_jobs(run),
+            *lost_prompts(run), *parts.lost_jobs(run),
         ]),
         *start_sections(
             run, [(g, g.start) for own in leading.values() for g in own],
-            [seconds_until(goal) for goal in goals], goals[-1] / (200 - goals[-1]),
+            [volumes.seconds_until(goal) for goal in goals], goals[-1] / (200 - goals[-1]),
         ),
         *response_sections(run, corrections_only=True),
-        Section("Sessions", _SCROLLED, [
+        page.Section("Sessions", _SCROLLED, [
             block for own in leading.values() for block in sessions_to_scroll(run, own)
         ]),
     ]  # fmt: skip
@@ -118,72 +79,72 @@ _SCROLLED = (
 
 
 def _results(
-    run: Results, leading: Sets, numbers: Numbers, cards: Mapping[str, Statistic], goal: float
-) -> Section:
-    blocks: list[Block] = [Note(f"{sentence}.") for sentence in left_out(run)]
+    run: Results, leading: Sets, numbers: parts.Numbers, cards: Mapping[str, Statistic], goal: float
+) -> page.Section:
+    blocks: list[page.Block] = [page.Note(f"{sentence}.") for sentence in left_out(run)]
     planned = [str(spec) for spec in run.plan.segmenters]
     for dataset, members in leading.items():
         blocks.append(recommendation(members, dataset, goal, planned))
         if _complete(members, planned):
             blocks.append(_answer(members, dataset, numbers))
-        blocks.append(leaderboard(members, numbers, cards, _stem("volumes", dataset), goal))
-    blocks += [prompters_table([g for own in leading.values() for g in own])]
+        blocks.append(tables.leaderboard(members, numbers, cards, _stem("volumes", dataset), goal))
+    blocks += [tables.prompters_table([g for own in leading.values() for g in own])]
     blocks += followed_notes(run)
     text = (
         "A prompter is a simulated annotator who prompts in one way. A point is one interaction, a "
         f"box two, a 3D box three, a scribble three, naming a slice one. {seen_as(run)}"
     )
-    return Section("Results", text, blocks)
+    return page.Section("Results", text, blocks)
 
 
-def _answer(members: Sequence[VolumeSessions], dataset: str, numbers: Numbers) -> Answer:
+def _answer(members: Sequence[VolumeSessions], dataset: str, numbers: parts.Numbers) -> page.Answer:
     """The best user within ten interactions, and the best overall."""
     few, most = (
         max(
             (numbers[g.key, name] for g in members),
             key=lambda row: (row.value, row.model, row.user),
         )
-        for name in (dice_within(10).name, "dice")
+        for name in (volumes.dice_within(10).name, "dice")
     )
     best = f"Highest mean Dice within ten interactions on {dataset}: {few.model} with "
     cheap = (
-        phrase(f"{best}{typed(few.user)}, ", percent(few), ".")
+        page.phrase(f"{best}{typed(few.user)}, ", parts.percent(few), ".")
         if few.value > 0
-        else phrase(f"No prompter costs ten interactions or fewer on {dataset}.")
+        else page.phrase(f"No prompter costs ten interactions or fewer on {dataset}.")
     )
     spent = next(g for g in members if (g.model, g.user) == (most.model, most.user))
     mean = float(spent.interactions[:, -1].mean())
-    return Answer(
+    return page.Answer(
         cheap,
-        f"Highest at any cost: {most.model} with {typed(most.user)}, {percent(most)} after "
+        f"Highest at any cost: {most.model} with {typed(most.user)}, {parts.percent(most)} after "
         f"{mean:.1f} interactions per object.",
     )
 
 
-def _against_effort(leading: Sets) -> Section:
+def _against_effort(leading: Sets) -> page.Section:
     text = (
         "A dot is a prompter after its last round, under the name that `--user` takes. A line is "
         "the best Dice of a model for so many interactions, rounds of refinements included. "
         "Up and to the left is better."
     )
     charts = [_effort_chart(members, dataset) for dataset, members in leading.items()]
-    return Section("Quality against effort", text, [Multiples(charts)] if charts else [])
+    return page.Section("Quality against effort", text, [page.Multiples(charts)] if charts else [])
 
 
-def _effort_chart(members: Sequence[VolumeSessions], dataset: str) -> Chart:
+def _effort_chart(members: Sequence[VolumeSessions], dataset: str) -> page.Chart:
     high = max(10.0, *(float(g.interactions[:, -1].mean()) for g in members))
-    marks: list[Line | Points] = []
+    marks: list[page.Line | page.Points] = []
     for model in dict.fromkeys(g.model for g in members):
         mine = [g for g in members if g.model == model]
         marks += [_frontier(model, mine, high), _dots(model, mine)]
-    x = Axis("interactions per object", low=1, high=high, scale="log")
-    return Chart(dataset, x, Axis("Dice, %", low=0.0, high=1.0, percent=True), marks)
+    x = page.Axis("interactions per object", low=1, high=high, scale="log")
+    return page.Chart(dataset, x, page.Axis("Dice, %", low=0.0, high=1.0, percent=True), marks)
 
 
-def _frontier(model: str, mine: Sequence[VolumeSessions], end: float) -> Line:
+def _frontier(model: str, mine: Sequence[VolumeSessions], end: float) -> page.Line:
     """The best Dice of a model for so many interactions."""
     steps = sorted(
-        (max(1.0, float(spent.mean())), float(per_case(g, dice)[0].mean()))
+        (max(1.0, float(spent.mean())), float(volumes.per_case(g, dice)[0].mean()))
         for g in mine
         for spent, dice in zip(g.interactions.T, g.dice.T, strict=True)
     )
@@ -191,16 +152,18 @@ def _frontier(model: str, mine: Sequence[VolumeSessions], end: float) -> Line:
         step for i, step in enumerate(steps) if step[1] > max((d for _, d in steps[:i]), default=-1)
     ]
     xs, ys = zip(*better, strict=True)
-    return Line(model, [*xs, end], [*ys, ys[-1]], role="step")
+    return page.Line(model, [*xs, end], [*ys, ys[-1]], role="step")
 
 
-def _dots(model: str, mine: Sequence[VolumeSessions]) -> Points:
-    values = [per_case(g, g.dice[:, -1]) for g in mine]
-    known = all(len(set(cases)) >= FEWEST for _, cases in values)
+def _dots(model: str, mine: Sequence[VolumeSessions]) -> page.Points:
+    values = [volumes.per_case(g, g.dice[:, -1]) for g in mine]
+    known = all(len(set(cases)) >= volumes.FEWEST for _, cases in values)
     limits = [
-        limits_of(v, cases, g.dataset) for (v, cases), g in zip(values, mine, strict=True) if known
+        volumes.limits_of(v, cases, g.dataset)
+        for (v, cases), g in zip(values, mine, strict=True)
+        if known
     ]
-    return Points(
+    return page.Points(
         model,
         [max(1.0, float(g.interactions[:, -1].mean())) for g in mine],
         [float(v.mean()) for v, _ in values],
@@ -210,13 +173,13 @@ def _dots(model: str, mine: Sequence[VolumeSessions]) -> Points:
     )
 
 
-def _prompters(leading: Sets, cards: Mapping[str, Statistic]) -> Section:
+def _prompters(leading: Sets, cards: Mapping[str, Statistic]) -> page.Section:
     """Prompters of one model against its best, on the same objects."""
-    blocks: list[Block] = []
+    blocks: list[page.Block] = []
     for dataset, members in leading.items():
         found = against_best(members, [cards["dice"]])
         if found:
-            blocks.append(difference_table(
+            blocks.append(parts.difference_table(
                 found, cards, shown=typed, units=f"{members[0].unit}s",
                 name=_stem("prompters", dataset), pairs=("prompters", "model"),
                 caption=f"{dataset}: differences between prompters of one model",
@@ -225,10 +188,10 @@ def _prompters(leading: Sets, cards: Mapping[str, Statistic]) -> Section:
         "The prompter with the highest Dice of each model (first) against its others (second), on "
         "the same objects; p values are corrected for all prompters of a model (Holm)."
     )
-    return Section("Prompters compared", text, blocks)
+    return page.Section("Prompters compared", text, blocks)
 
 
-def _by_organ(leading: Sets, surfaces: Surfaces) -> Section:
+def _by_organ(leading: Sets, surfaces: Surfaces) -> page.Section:
     counted_by = "surface elements by area, as DeepMind's surface-distance"
     if surfaces.convention == "monai":
         counted_by = "outermost voxels, as MONAI"
@@ -236,58 +199,54 @@ def _by_organ(leading: Sets, surfaces: Surfaces) -> Section:
         f"NSD is at {surfaces.nsd_mm} mm; distances are between {counted_by}. Volumes are of the "
         "ground truth, errors are predicted less true."
     )
-    tables = [by_organ(own, _stem("organs", name)) for name, own in leading.items()]
-    return Section("Results by organ", text, tables)
+    blocks = [tables.by_organ(own, _stem("organs", name)) for name, own in leading.items()]
+    return page.Section("Results by organ", text, blocks)
 
 
 def _units(found: Sequence[VolumeSessions]) -> str:
     return "patients" if any(g.unit == "patient" for g in found) else "scans"
 
 
-def _equal_effort(leading: Sets, numbers: Numbers, goals: Sequence[float]) -> Section:
+def _equal_effort(leading: Sets, numbers: parts.Numbers, goals: Sequence[float]) -> page.Section:
     """Dice for the same number of interactions, prompter by prompter."""
-    cards = [*map(dice_within, BUDGETS)]
+    cards = [*map(volumes.dice_within, volumes.BUDGETS)]
     for goal in goals:
-        cards += [seconds_until(goal), rounds_that_pay(goal), never(goal)]
+        cards += [volumes.seconds_until(goal), volumes.rounds_that_pay(goal), volumes.never(goal)]
     told = (
         "Dice of the last prediction that the budget pays for, 0 for none. Seconds to a goal "
         "stop prompting and correct by hand where that is cheaper; they add drawing by hand, "
         "slice by slice, where the goal is never reached."
     )
-    tables = []
-    for dataset, members in leading.items():
-        shown = [card for card in cards if (members[0].key, card.name) in numbers]
-        columns: Cells = {
-            Column("prompter"): prompter_cell,
-            Column("model"): lambda g: g.model,
-            **value_columns(shown, numbers),
-        }
-        name = _stem("equal-effort", dataset)
-        tables.append(Table.of(name, members, columns, f"{dataset}: {told}"))
+    blocks = [
+        tables.of_prompters(
+            _stem("equal-effort", dataset), members, cards, numbers, f"{dataset}: {told}"
+        )
+        for dataset, members in leading.items()
+    ]
     text = "What every prompter has reached once so many interactions are spent."
-    return Section("Dice at equal effort", text, tables)
+    return page.Section("Dice at equal effort", text, blocks)
 
 
-def project_section(run: Results, objects: int, rate: float | None) -> Section:
+def project_section(run: Results, objects: int, rate: float | None) -> page.Section:
     """Costs of so many objects with each model and prompter, to the last goal."""
     goal, cost = goals_of(run)[-1], cost_of(run)
     lead, machine, loaded = run.plan.leading_protocol, machines(run), busy(run)
-    run = on_common_objects(run, _leading(run, lead))
-    found, card = _leading(run, lead), seconds_until(goal)
-    tables: dict[str, list[Way]] = {}
+    common = parts.on_common_objects(run, parts.Findings(run).groups(VolumeSessions, lead))
+    findings, card = parts.Findings(common), volumes.seconds_until(goal)
+    found, numbers = findings.groups(VolumeSessions, lead), findings.numbers
+    every: dict[str, list[Way]] = {}
     ranked: dict[str, str] = {}
-    numbers = Findings(run).numbers
     for dataset, members in _sets(found).items():
-        ways = tables.setdefault(dataset, [])
+        ways = every.setdefault(dataset, [])
         for group in members:
             seconds = card.compared(group)
             assert seconds is not None  # all groups are of volumes
             waited = waiting_to(group.dice, group.waited, np.zeros(group.size), goal / 100)
-            mean = Value.of(numbers[group.key, card.name])
-            total = Value.of(card.interval(group, seconds + waited))
+            mean = page.Value.of(numbers[group.key, card.name])
+            total = page.Value.of(card.interval(group, seconds + waited))
             ways.append(
                 Way(f"{group.model}, {typed(group.user)}", group, mean,
-                    Value(float(waited.mean())), total, seconds, waited,
+                    page.Value(float(waited.mean())), total, seconds, waited,
                     cost.per_object + group.by_hand)
             )  # fmt: skip
         share, _, first = _recommended(members, goal)
@@ -301,19 +260,11 @@ def project_section(run: Results, objects: int, rate: float | None) -> Section:
         f"Goal: {goal:g} % Dice. Assumed for drawing by hand: {cost.by_hand:g} s per slice of "
         f"the object, and {cost.per_object:g} s to find and review it. {machine}"
     )
-    return cost_section(tables, objects, rate, _units(found), assumed.strip(), ranked, loaded)
-
-
-def _leading(run: Results, protocol: str) -> list[VolumeSessions]:
-    found = [g for g in Volumes().groups(run) if isinstance(g, VolumeSessions)]
-    return [g for g in found if g.protocol == protocol]
+    return cost_section(every, objects, rate, _units(found), assumed.strip(), ranked, loaded)
 
 
 def _sets(found: Iterable[VolumeSessions]) -> Sets:
-    sets: dict[str, list[VolumeSessions]] = {}
-    for group in found:
-        sets.setdefault(group.dataset, []).append(group)
-    return sets
+    return grouped(found, lambda group: group.dataset)
 
 
 def _stem(kind: str, dataset: str) -> str:
@@ -331,7 +282,7 @@ def _complete(groups: Sequence[VolumeSessions], planned: Sequence[str]) -> bool:
 
 def recommendation(
     groups: Sequence[VolumeSessions], dataset: str, goal: float, planned: Sequence[str] = ()
-) -> Answer:
+) -> page.Answer:
     """Fewest interactions that reach a Dice in nine of ten objects, over all and by organ.
 
     There is none while a model of the plan lacks objects that others have.
@@ -339,7 +290,9 @@ def recommendation(
     if not _complete(groups, planned):
         counts = {name: [len(g.keys) for g in groups if g.model == name] for name in planned}
         known = ", ".join(f"{name} on {min(counts[name], default=0)}" for name in planned)
-        return Answer(phrase(f"{dataset}: no recommendation yet; objects with results: {known}."))
+        return page.Answer(
+            page.phrase(f"{dataset}: no recommendation yet; objects with results: {known}.")
+        )
     share, best, _ = _recommended(groups, goal)
     text = f"no prompter reaches Dice {goal:g} % in 90 % of objects; closest is {best}."
     if share == 0:
@@ -347,12 +300,12 @@ def recommendation(
     elif share >= _WANTED:
         text = f"fewest interactions that reach Dice {goal:g} % in 90 % of objects: {best}."
     organs = sorted({label for group in groups for label in group.labels if label})
-    parts = []
+    lines = []
     for organ in organs[:_ORGANS] if len(organs) > 1 else []:
         own, best, _ = _recommended(groups, goal, organ)
         word = "fewest interactions" if own >= _WANTED else "closest"
-        parts.append(f"{organ}, {word}: {best}.")
-    return Answer(phrase(f"{dataset}: {text}"), lines=tuple(parts))
+        lines.append(f"{organ}, {word}: {best}.")
+    return page.Answer(page.phrase(f"{dataset}: {text}"), lines=tuple(lines))
 
 
 def _recommended(
@@ -399,14 +352,10 @@ def against_best(
         swapped = {group.user: replace(group, model=group.user, user=model) for group in mine}
         for user in swapped:
             pair = [swapped[one] for one in swapped if one in (user, best.user)]
-            found += [_first(d, best.user) for d in differences_of(pair, statistics)]
+            apart = differences_of(pair, statistics)
+            found += [d if d.first == best.user else d.turned for d in apart]
     order = [statistic.name for statistic in statistics]
     return corrected_together(sorted(found, key=lambda d: order.index(d.statistic)))
-
-
-def _first(difference: Difference, user: str) -> Difference:
-    """The difference with a user named first."""
-    return difference if difference.first == user else difference.turned
 
 
 def seen_as(run: Results) -> str:

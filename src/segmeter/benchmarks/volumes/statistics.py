@@ -18,12 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.benchmarks.costs import cost_of
+from segmeter.benchmarks.responses import STATISTICS as RESPONSES
 from segmeter.benchmarks.responses import Responses, response_groups
 from segmeter.benchmarks.volumes import MEASURES
 from segmeter.core import catalogue
 from segmeter.core.action_counts import Effort
 from segmeter.core.benchmarks import FEWEST_PAIRS, Group, Results
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Bits
 from segmeter.core.scores_by_step import Tables, columns_in, load_tables
 from segmeter.measures.challenges import GATE
@@ -319,7 +321,8 @@ def statistics(run: Results) -> list[Statistic]:
         made += [effort_until(goal), seconds_until(goal), *pays, never(goal)]
     made.append(_dice("dice-published", "Dice, re-matched", "%", lambda g: g.published[:, -1]))
     kinds = ("dsc", "nsd") if "nsd" in others else ("dsc",)
-    return [*made, *(_challenge(kind, final=f) for kind in kinds for f in (False, True))]
+    made += [_challenge(kind, final=f) for kind in kinds for f in (False, True)]
+    return [*made, *(replace(s, fewest=FEWEST) for s in RESPONSES)]
 
 
 def _mean(
@@ -471,10 +474,7 @@ def merged_repeats(groups: Sequence[VolumeSessions]) -> list[VolumeSessions]:
     A statistic is computed for each draw in `repeats` and averaged, so that an object counts
     once whatever the number of draws, and how much draws vary is part of its variance.
     """
-    found: dict[tuple[str, ...], list[VolumeSessions]] = {}
-    for group in groups:
-        key = (group.model, group.dataset, group.prompter, group.protocol)
-        found.setdefault(key, []).append(group)
+    found = grouped(groups, lambda g: (g.model, g.dataset, g.prompter, g.protocol))
     return [_merged(members) if len(members) > 1 else members[0] for members in found.values()]
 
 

@@ -25,6 +25,7 @@ from segmeter.benchmarks.volumes.statistics import (
 )
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
+from segmeter.core.grouping import grouped
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Table, Value
 from segmeter.core.wording import counted
 from segmeter.stats.intervals import Floats
@@ -127,13 +128,25 @@ def prompters_table(groups: Sequence[VolumeSessions]) -> Table:
     return Table.of("prompters", list(first.values())[::-1], columns, "The prompters of this run.")
 
 
-def value_columns(cards: Iterable[Statistic], numbers: Numbers, plot: str = "") -> Cells:
-    """A column for each statistic; `plot` names the one whose intervals are drawn."""
+def of_prompters(
+    name: str,
+    groups: Sequence[VolumeSessions],
+    cards: Iterable[Statistic],
+    numbers: Numbers,
+    caption: str,
+    note: str = "",
+    plot: str = "",
+) -> Table:
+    """Prompters with the statistics that are known of them; `plot` names one to draw."""
 
     def cell(name: str) -> Callable[[VolumeSessions], Cell]:
         return lambda group: Value.of(numbers.get((group.key, name)))
 
-    return {column_of(card, plot=card.name == plot): cell(card.name) for card in cards}
+    columns: Cells = {Column("prompter"): prompter_cell, Column("model"): lambda g: g.model}
+    for card in cards:
+        if (groups[0].key, card.name) in numbers:
+            columns[column_of(card, plot=card.name == plot)] = cell(card.name)
+    return Table.of(name, groups, columns, caption, note)
 
 
 def leaderboard(
@@ -150,23 +163,20 @@ def leaderboard(
         "interactions", "seconds", "dice", "dice-median", *measures, "empty",
         dice_within(10).name, "area", effort_until(goal).name, never(goal).name,
     )  # fmt: skip
-    shown = [cards[n] for n in wanted if n in cards and (found[0].key, n) in numbers]
+    shown = [cards[n] for n in wanted if n in cards]
     cases = counted(len({scene for scene, _ in groups[0].keys}), "case")
-    columns: Cells = {
-        Column("prompter"): prompter_cell,
-        Column("model"): lambda g: g.model,
-        **value_columns(shown, numbers, plot="dice"),
-    }
-    return Table.of(
+    return of_prompters(
         name,
         found,
-        columns,
+        shown,
+        numbers,
         f"{groups[0].dataset}: {counted(len(groups[0].keys), 'object')} of {cases}, by falling "
         f"area; protocol {groups[0].protocol}. Dice is averaged over the instances of a case, then "
         f"over cases; {few(groups[0])}",
         "An area is mean Dice over the first 50 interactions, 0 before the first prediction. An "
         f"object that never reaches {goal:g} % needs infinitely many interactions (∞); an empty "
         "mask is infinitely far.",
+        plot="dice",
     )
 
 
@@ -233,10 +243,7 @@ def _plain(label: str) -> str:
 def _own_rows(
     groups: Sequence[VolumeSessions], datasets: Sequence[str], names: Sequence[str], protocol: str
 ) -> Iterator[list[Cell]]:
-    sessions: dict[tuple[str, str], list[VolumeSessions]] = {}
-    for group in groups:
-        sessions.setdefault((group.user, group.model), []).append(group)
-    for (_, model), members in sessions.items():
+    for (_, model), members in grouped(groups, lambda g: (g.user, g.model)).items():
         refines = members[0].paper_table in (5, 6)
         for step in range(max(g.rounds for g in members) if refines else 1):
             given = [d for g in members for d in _class_dice(g, step, protocol)]

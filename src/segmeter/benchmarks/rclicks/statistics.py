@@ -14,6 +14,8 @@ import numpy as np
 from segmeter.benchmarks.declared import once_per_run
 from segmeter.benchmarks.rclicks import Rclicks
 from segmeter.benchmarks.rclicks.effects import EFFECTS, Effect, excess_of, interval_of, nulls
+from segmeter.benchmarks.responses import STATISTICS as RESPONSES
+from segmeter.benchmarks.responses import response_groups
 from segmeter.clickability.groups import GROUPS
 from segmeter.core.benchmarks import Group, Results, SummaryRow
 from segmeter.core.errors import BadInput
@@ -86,6 +88,11 @@ class GroupCurves(Group):
             "nof": lambda curves: failed(curves, GOAL, self.protocol).astype(float),
         }
         return np.stack([number[measure](curves) for curves in every], axis=1)
+
+
+def groups(run: Results) -> list[Group]:
+    """Sessions of groups of people, first clicks, and responses of models to all prompts."""
+    return [*group_curves(run), *first_clicks(run), *response_groups(run, lambda user: "")]
 
 
 def group_curves(run: Results) -> list[GroupCurves]:
@@ -289,7 +296,7 @@ def _component(measure: str, name: str, part: str, title: str, unit: str = "") -
     return Statistic(name, title, unit, 3, "", unit == "%", whole=whole, of=GroupCurves)
 
 
-STATISTICS = [
+CARDS = cards_by_name([
     *map(_of_effect, EFFECTS.values()),
     *(
         statistic
@@ -308,6 +315,6 @@ STATISTICS = [
     _first("iou@1", "IoU@1", lambda g: g.means(), "higher"),
     _first("std@1", "± std@1", lambda g: g.spreads(), "lower"),
     _first("nsr@1", "NSR@1", lambda g: g.noise(), "lower"),
-]  # fmt: skip
+])  # fmt: skip
 """Effects with their nulls, components of variance, and first clicks."""
-CARDS = cards_by_name(STATISTICS)
+STATISTICS = [*CARDS.values(), *RESPONSES]

@@ -8,17 +8,17 @@ from dataclasses import asdict
 
 import numpy as np
 
-from segmeter.benchmarks.judging import judge_by
-from segmeter.benchmarks.sessions import add_consistency, rows_of, timed_encode, whole_path
+from segmeter.benchmarks.sessions import rows_of, run_sessions, timed_encode, whole_path
 from segmeter.benchmarks.starts import starts_of
-from segmeter.benchmarks.volumes.fitting import fitting, repeats, takes_none
+from segmeter.benchmarks.volumes.fitting import fitting, repeats
 from segmeter.benchmarks.volumes.tables import table_of
 from segmeter.core import catalogue
 from segmeter.core.action_counts import Effort
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import CountsEffort, KnowsItsScan, LosesPrompts
 from segmeter.core.errors import BadInput
-from segmeter.core.lockstep import SimulatedSession, Start, Trajectory, simulate
+from segmeter.core.grouping import grouped
+from segmeter.core.lockstep import SimulatedSession, Start, Trajectory
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, in_protocol
 from segmeter.core.plans import Plan
@@ -32,14 +32,12 @@ from segmeter.users.volumes.intrabench_prompters import Prompter
 from segmeter.users.volumes.intrabench_refiners import Refiner
 
 
-def simulate_volume(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
+def work(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
     """Encode once, then simulate every target with every user that fits, in every protocol."""
     if not isinstance(scene, Volume):
         raise BadInput(f"{scene.name} is an image; benchmark 'volumes' needs volumes")
     model = on_volumes(segmenter)
-    users = fitting(model, [catalogue.users.make(spec) for spec in plan.users])
-    if not users:
-        raise BadInput(takes_none(segmenter))
+    users = fitting(segmenter, [catalogue.users.make(spec) for spec in plan.users])
     encoded, seconds_encode = timed_encode(model, scene)
     rows: list[Row] = []
     for protocol in plan.protocols:
@@ -52,9 +50,7 @@ def simulate_volume(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
             for target, starts in zip(scene.targets, starts_of(scene, plan, model), strict=True)
             for start in starts
         ]
-        judge = judge_by(plan.measures, scene.spacing_mm, plan.options)
-        records = simulate(scene, seen, sessions, plan.rounds, judge, seed=plan.seed)
-        add_consistency(scene, encoded, records, plan)
+        records = run_sessions(scene, seen, sessions, plan)
         drawn_user = {one.name: user for one, user in drawn}
         shown = _shown(scene, seen)
         made = [
@@ -103,18 +99,17 @@ def _rows(
     outlines = {t.id: whole_path(t, scene.spacing_mm) for t in scene.targets}
     for record in records:
         simulated = record.simulated
-        spent = _efforts(record)
         rows = rows_of(scene, record, seconds_encode, plan.keep_masks)
-        for row, made, work in zip(rows, record.rounds, spent, strict=True):
+        for row, made, effort in zip(rows, record.rounds, _efforts(record), strict=True):
             more: Row = {
                 "cluster": simulated.target.groups.get("patient", scene.id),
                 "target_slices": int(simulated.target.mask.bits.any(axis=(1, 2)).sum()),
                 "volume_ml": simulated.target.mask.area * voxel_ml,
                 "outline_mm": outlines[simulated.target.id],
                 "predicted_ml": made.mask.area * voxel_ml,
-                "interactions": float(work.interactions),
-                "degrees_of_freedom": float(work.degrees_of_freedom),
-                **{f"effort_{name}": float(count) for name, count in asdict(work).items()},
+                "interactions": float(effort.interactions),
+                "degrees_of_freedom": float(effort.degrees_of_freedom),
+                **{f"effort_{name}": float(count) for name, count in asdict(effort).items()},
                 "case_dice_published": matched[simulated.name, simulated.target.label, made.number],
             }
             yield simulated, row | more | _lesions(scene, simulated, made.mask)
@@ -130,31 +125,25 @@ def _lesions(scene: Volume, simulated: SimulatedSession, mask: Mask) -> Row:
     return {"fpv_ml": found.fpv, "fnv_ml": found.fnv}
 
 
-def _efforts(record: Trajectory) -> list[Effort]:
+def _efforts(record: Trajectory) -> Iterator[Effort]:
     """Effort of a person by the end of each round."""
-    simulated, total, spent = record.simulated, Effort(), []
+    total, one = Effort(), record.simulated
     for made in record.rounds:
-        if isinstance(simulated.user, CountsEffort):
-            total += simulated.user.effort(
-                simulated.target, simulated.protocol, made.number, made.prompts
-            )
+        if isinstance(one.user, CountsEffort):
+            total += one.user.effort(one.target, one.protocol, made.number, made.prompts)
         else:
             total += Effort(points=len(made.prompts))
-        spent.append(total)
-    return spent
+        yield total
 
 
 def _matched(records: Sequence[Trajectory]) -> dict[tuple[str, str, int], float]:
     """The original's case Dice of each user, class and round: instances re-matched."""
-    groups: dict[tuple[str, str, int], tuple[list[Mask], list[Mask]]] = {}
-    for record in records:
-        simulated = record.simulated
-        for made in record.rounds:
-            key = (simulated.name, simulated.target.label, made.number)
-            ground_truths, predictions = groups.setdefault(key, ([], []))
-            ground_truths.append(simulated.target.mask)
-            predictions.append(made.mask)
-    return {key: published_case_dice(*pair) for key, pair in groups.items()}
+    every = [(record.simulated, made) for record in records for made in record.rounds]
+    groups = grouped(every, lambda one: (one[0].name, one[0].target.label, one[1].number))
+    return {
+        key: published_case_dice([s.target.mask for s, _ in own], [made.mask for _, made in own])
+        for key, own in groups.items()
+    }
 
 
 def published_case_dice(ground_truths: Sequence[Mask], predictions: Sequence[Mask]) -> float:

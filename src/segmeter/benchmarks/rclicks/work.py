@@ -18,7 +18,7 @@ from segmeter.users.humanlike_clicks import ClickingGroup, MapSample
 from segmeter.users.replay import ReplayUser, open_clicks, recorded
 
 
-def simulate_people(model: Model, scene: Scene, plan: Plan) -> list[Row]:
+def work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
     """All rows of a scene: whole sessions, and first clicks that go no further."""
     encoded, seconds_encode = timed_encode(model, scene)
     records = [

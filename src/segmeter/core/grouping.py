@@ -1,0 +1,21 @@
+"""Grouping: items by what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Items by their key; keys and items stay in order.
+
+    >>> grouped(["a", "bc", "d"], len)
+    {1: ['a', 'd'], 2: ['bc']}
+    """
+    found: dict[Key, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
