@@ -15,13 +15,7 @@ import numpy.typing as npt
 from segmeter.benchmarks.declared import once_per_run
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.core import sections as page
-from segmeter.core.benchmarks import (
-    Difference,
-    Group,
-    Results,
-    Row,
-    SummaryRow,
-)
+from segmeter.core.benchmarks import Difference, Group, Results, Row, SummaryRow
 from segmeter.core.capabilities import KnowsItsScan
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.grouping import grouped

@@ -21,14 +21,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.measures import mask_measure
 from segmeter.core.models import EncodedScene, Model, Request, in_protocol, render
 from segmeter.core.plans import Plan
-from segmeter.core.prompts import (
-    Click,
-    MaskHint,
-    Prompt,
-    kind_of,
-    round_from_json,
-    round_to_json,
-)
+from segmeter.core.prompts import Click, MaskHint, Prompt, kind_of, round_from_json, round_to_json
 from segmeter.core.rows import RESPONSES
 from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.core.seeds import generator

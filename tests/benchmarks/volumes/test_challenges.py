@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from segmeter.benchmarks.volumes.cvpr25 import COLUMNS, STEPS, case_row
+from segmeter.benchmarks.volumes.cvpr25 import STEPS, case_row
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
@@ -30,6 +30,13 @@ from segmeter.measures.challenges import (
 from segmeter.users.volumes.autopet_clicks import autopet_clicks
 from segmeter.users.volumes.volume_clicks import challenge_box, deepest_voxels, middle_click
 
+STEP_NUMBERS = range(1, STEPS + 1)
+COLUMNS = (
+    "CaseName", "TotalRunningTime", *(f"RunningTime_{k}" for k in STEP_NUMBERS), "DSC_AUC",
+    "NSD_AUC", "DSC_Final", "NSD_Final", *(f"DSC_{k}" for k in STEP_NUMBERS),
+    *(f"NSD_{k}" for k in STEP_NUMBERS), "num_class", "runtime_upperbound",
+)  # fmt: skip
+"""Columns of the organisers' table, in their order."""
 Labels = npt.NDArray[np.integer]
 Predict = Callable[[Mapping[str, Any]], Labels | None]
 

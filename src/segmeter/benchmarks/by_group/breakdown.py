@@ -27,12 +27,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.scores_by_step import columns_in
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Section, Table, Value
 from segmeter.core.wording import counted
-from segmeter.stats.fairness import (
-    GroupDifference,
-    GroupMean,
-    group_differences,
-    group_means,
-)
+from segmeter.stats.fairness import GroupDifference, GroupMean, group_differences, group_means
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.statistics import Statistic, corrected_together
 

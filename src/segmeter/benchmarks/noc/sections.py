@@ -30,12 +30,7 @@ from segmeter.core.benchmarks import Results
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.goals import success
 from segmeter.stats.intervals import share_interval
-from segmeter.stats.statistics import (
-    Statistic,
-    percentiles,
-    resampling,
-    standing_out,
-)
+from segmeter.stats.statistics import Statistic, percentiles, resampling, standing_out
 
 
 def sections(run: Results) -> list[page.Section]:

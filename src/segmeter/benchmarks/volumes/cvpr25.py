@@ -17,39 +17,31 @@ STEPS = 6
 SECONDS_PER_CLASS = 90
 """Limit of the challenge for a whole case, per class."""
 
-_NUMBERS = range(1, STEPS + 1)
-
-COLUMNS = (
-    "CaseName", "TotalRunningTime", *(f"RunningTime_{k}" for k in _NUMBERS), "DSC_AUC",
-    "NSD_AUC", "DSC_Final", "NSD_Final", *(f"DSC_{k}" for k in _NUMBERS),
-    *(f"NSD_{k}" for k in _NUMBERS), "num_class", "runtime_upperbound",
-)  # fmt: skip
-"""Columns of the organisers' table, in their order."""
+AUTOPET_STEPS = 11
 
 
 def case_row(
     name: str, classes: int, dsc: Sequence[float], nsd: Sequence[float], seconds: Sequence[float]
 ) -> dict[str, Any]:
-    """A case as a line of the organisers' table, from its six steps; areas leave the box out."""
-    steps = (("RunningTime", seconds), ("DSC", dsc), ("NSD", nsd))
-    made = {
+    """A case as a line of the organisers' table, in the order of its columns, from its six steps;
+    areas leave the box out."""
+
+    def steps(column: str, values: Sequence[float]) -> dict[str, float]:
+        return {f"{column}_{k}": value for k, value in enumerate(values, start=1)}
+
+    return {
         "CaseName": name,
         "TotalRunningTime": sum(seconds),
+        **steps("RunningTime", seconds),
         "DSC_AUC": area_over_steps(dsc[1:]),
         "NSD_AUC": area_over_steps(nsd[1:]),
         "DSC_Final": dsc[-1],
         "NSD_Final": nsd[-1],
+        **steps("DSC", dsc),
+        **steps("NSD", nsd),
         "num_class": classes,
         "runtime_upperbound": SECONDS_PER_CLASS * classes,
-        **{f"{column}_{k}": values[k - 1] for column, values in steps for k in _NUMBERS},
     }
-    return {column: made[column] for column in COLUMNS}
-
-
-AUTOPET_COLUMNS = (
-    "gt_name", "dice_auc", "fpv_auc", "fnv_auc", "dice_final", "fpv_final", "fnv_final",
-)  # fmt: skip
-AUTOPET_STEPS = 11
 
 
 def challenge_csv(run: Results, model: str, protocol: str) -> str:
@@ -85,9 +77,10 @@ def challenge_csv(run: Results, model: str, protocol: str) -> str:
             "--user cvpr25-clicks --rounds 6, or --user autopet-clicks --rounds 10"
         )
     text = StringIO()
-    writer = csv.DictWriter(text, COLUMNS if cvpr else AUTOPET_COLUMNS, lineterminator="\n")
+    made = cvpr or autopet
+    writer = csv.DictWriter(text, list(made[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(cvpr or autopet)
+    writer.writerows(made)
     return text.getvalue()
 
 
@@ -107,8 +100,6 @@ def _autopet_row(scene: str, rows: Sequence[Row]) -> dict[str, Any]:
     if len(rows) < AUTOPET_STEPS - 1:
         raise BadInput(f"{scene} has {len(rows)} rounds; autoPET has {AUTOPET_STEPS - 1}: --rounds")
     start = {"dice": 0.0, "fpv": 0.0, "fnv": rows[0]["ml"]}
-    row: dict[str, Any] = {"gt_name": scene}
-    for name, value in start.items():
-        steps = [value, *(r[name] for r in rows[: AUTOPET_STEPS - 1])]
-        row |= {f"{name}_auc": area_over_steps(steps), f"{name}_final": steps[-1]}
-    return {column: row[column] for column in AUTOPET_COLUMNS}
+    steps = {n: [v, *(r[n] for r in rows[: AUTOPET_STEPS - 1])] for n, v in start.items()}
+    areas = {f"{name}_auc": area_over_steps(values) for name, values in steps.items()}
+    return {"gt_name": scene, **areas, **{f"{n}_final": values[-1] for n, values in steps.items()}}
