@@ -10,6 +10,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from segmeter.benchmarks.noc import Noc
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
 from segmeter.core.plans import Plan
@@ -57,6 +58,7 @@ class RandomRun:
         self._table = held
 
     objects = "sessions"
+    benchmark = Noc()
 
     @cached_property
     def _database(self) -> duckdb.DuckDBPyConnection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
@@ -22,12 +22,11 @@ from segmeter.stats.goals import Goal
 @catalogue.benchmarks.add(
     "noc", summary="number of clicks to reach a target IoU (NoC, NoF, AuC, IoU@k, seconds)"
 )
-@dataclass(frozen=True, slots=True)
 @capable(RunsUsersIndependently)
 class Noc(Declared):
     """The click benchmark: a user corrects a mask for up to twenty rounds."""
 
-    name: str = "noc"
+    name = "noc"
     schema = SESSION_ROWS
     pages = "sections"
     priced = True

@@ -11,7 +11,6 @@ import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.costs import cost_of
-from segmeter.benchmarks.noc import Noc
 from segmeter.benchmarks.noc import statistics as noc
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.grouping import grouped
@@ -22,7 +21,7 @@ from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.comparisons import first_shares
 from segmeter.stats.goals import Goals, area_under
 from segmeter.stats.intervals import Floats
-from segmeter.stats.statistics import Statistic, cards_by_name, resampling, standing_out
+from segmeter.stats.statistics import Statistic, resampling, standing_out
 
 
 def _name_at_lead(factory: Callable[..., Statistic]) -> Any:
@@ -57,13 +56,14 @@ class Comparison:
 
     @cached_property
     def statistics(self) -> dict[str, Statistic]:
-        return cards_by_name(Noc().statistics(self.run))
+        return parts.Findings(self.run).cards
 
     @cached_property
     def rows(self) -> dict[tuple[str, str], SummaryRow]:
         """The summary's rows by model and statistic."""
         keys = {group.key for group in self.groups}
-        return {(r.model, r.statistic): r for r in Noc().summary(self.run) if r.key in keys}
+        found = self.run.benchmark.summary(self.run)
+        return {(r.model, r.statistic): r for r in found if r.key in keys}
 
     @cached_property
     def differences(self) -> list[Difference]:
@@ -124,11 +124,7 @@ class Comparison:
 
 def tested_differences(run: Results, cards: dict[str, Statistic]) -> list[Difference]:
     """Differences of the run in every statistic that can be tested."""
-    return Noc().differences(run, [name for name, card in cards.items() if card.testable])
-
-
-def click_sessions(run: Results) -> list[noc.ClickSessions]:
-    return [group for group in Noc().groups(run) if isinstance(group, noc.ClickSessions)]
+    return run.benchmark.differences(run, [n for n, card in cards.items() if card.testable])
 
 
 def comparisons(run: Results) -> list[Comparison]:
@@ -136,7 +132,7 @@ def comparisons(run: Results) -> list[Comparison]:
 
     Datasets come in the plan's order, the cheapest model first.
     """
-    leading = [g for g in click_sessions(run) if g.protocol == run.plan.leading_protocol]
+    leading = parts.Findings(run).groups(noc.ClickSessions, run.plan.leading_protocol)
     places = grouped(leading, lambda group: (group.dataset, group.user))
     one_user = len({user for _, user in places}) == 1
     made, titles, goals = [], display_names(run.plan.datasets), noc.goals_of(run)
@@ -243,7 +239,7 @@ def comparison_table(comparison: Comparison, name: str) -> Table | None:
 
 def common(run: Results) -> Results:
     """The run on the objects that all of its models have."""
-    return parts.on_common_objects(run, click_sessions(run))
+    return parts.on_common_objects(run, parts.Findings(run).groups(noc.ClickSessions))
 
 
 def drawn_by_hand(cost: CostModel) -> str:

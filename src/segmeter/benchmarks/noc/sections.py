@@ -9,7 +9,6 @@ import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.costs import Way, busy, cost_section, machines
-from segmeter.benchmarks.noc import Noc
 from segmeter.benchmarks.noc import statistics as noc
 from segmeter.benchmarks.noc.answer import answer
 from segmeter.benchmarks.noc.cases import cases_of, hardest, replays
@@ -109,7 +108,7 @@ def _growth(comparisons: Sequence[Comparison]) -> page.Section:
 
 def _numbers(run: Results, comparisons: Sequence[Comparison]) -> page.Section:
     """The statistics that papers print, in every protocol of the run."""
-    cards, rows = comparisons[0].statistics, Noc().summary(run)
+    cards, rows = comparisons[0].statistics, run.benchmark.summary(run)
     best = standing_out(rows, tested_differences(run, cards), cards)
     blocks: list[page.Block] = []
     for comparison in comparisons:

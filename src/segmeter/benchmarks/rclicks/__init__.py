@@ -8,9 +8,8 @@ file of recorded clicks, real first clicks are used too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.sessions import CONSISTENCY
@@ -27,12 +26,11 @@ from segmeter.core.scenes import Dataset
 
 
 @catalogue.benchmarks.add("rclicks", summary="quality with human instead of simulated clicks")
-@dataclass(frozen=True, slots=True)
 @capable(ChecksData)
 class Rclicks(Declared):
     """The benchmark of real clicks: ten groups of people against the centre click."""
 
-    name: str = "rclicks"
+    name = "rclicks"
     schema = SESSION_ROWS
     pages = "sections"
     users = ("clicking-group",)
@@ -60,7 +58,7 @@ class Rclicks(Declared):
         CONSISTENCY,
         NO_START,
     )  # fmt: skip
-    citations: ClassVar[Mapping[str, str]] = {"benchmark rclicks": "antonov2024"}
+    cited = "antonov2024"
     layout = PaperLayout(
         {
             "sample-noc": "Sample NoC", "base-noc": "Base NoC", "dsb-noc": "dSB",

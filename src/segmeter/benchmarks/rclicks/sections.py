@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.rclicks import Rclicks
 from segmeter.benchmarks.rclicks.answers import conclusions, pairwise_result
 from segmeter.benchmarks.rclicks.effects import EFFECTS
 from segmeter.benchmarks.rclicks.figures import (
@@ -27,9 +26,9 @@ def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     found = findings(run)
     lead = [f for f in found if f.trial.protocol == "corrected"] or found
-    followed, rows = followed_notes(run), Rclicks().summary(run)
+    followed, rows = followed_notes(run), run.benchmark.summary(run)
     leading = [row for row in rows if row.protocol == lead[0].trial.protocol]
-    pairwise = pairwise_result(lead, Rclicks().differences(run))
+    pairwise = pairwise_result(lead, run.benchmark.differences(run))
     maps = {str(spec.options.get("map", "prior")) for spec in run.plan.users if spec.options}
     return [
         Section("Results", "", [*conclusions(lead), *followed, _short_table(found, rows)]),

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks.declared import once_per_run
-from segmeter.benchmarks.rclicks import Rclicks
 from segmeter.benchmarks.rclicks.effects import EFFECTS, Effect, excess_of, interval_of, nulls
 from segmeter.benchmarks.responses import STATISTICS as RESPONSES
 from segmeter.benchmarks.responses import response_groups
@@ -216,7 +215,7 @@ class Findings:
 
 def findings(run: Results) -> list[Findings]:
     """One for every model, dataset and reading."""
-    groups, rows = Rclicks().groups(run), Rclicks().summary(run)
+    groups, rows = run.benchmark.groups(run), run.benchmark.summary(run)
     return once_per_run(run, "findings", lambda: findings_of(groups, rows))
 
 

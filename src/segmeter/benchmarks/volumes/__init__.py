@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from functools import partial
-from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.judging import SURFACE_MEASURES, Surfaces
@@ -90,12 +89,11 @@ VOLUME_ROWS = SESSION_ROWS.plus(
 @catalogue.benchmarks.add(
     "volumes", summary="CT and MR volumes: Dice by annotation effort (IntRaBench)"
 )
-@dataclass(frozen=True, slots=True)
 @capable(ChoosesUsers, RunsUsersIndependently, ShowsSessions, WritesChallengeTable)
 class Volumes(Declared):
     """Prompters and refinements of IntRaBench on volumes, with what each costs a person."""
 
-    name: str = "volumes"
+    name = "volumes"
     example = "--model grabcut --dataset mini-volumes"
     schema = VOLUME_ROWS
     pages = "sections"
@@ -117,7 +115,7 @@ class Volumes(Declared):
     )  # fmt: skip
     headline = ("dice", "nsd", "interactions", "dice@10", "area")
     split_by = ("dice-first", "dice")
-    citations: ClassVar[Mapping[str, str]] = {"benchmark volumes": "ulrich2024"}
+    cited = "ulrich2024"
     layout = PaperLayout(
         {"dice": "Dice", "nsd": "NSD", "interactions": "Interactions", "dice@10": "Dice@10"},
         "Dice and NSD (%) of the last round, interactions per object, and Dice within ten "

@@ -13,8 +13,8 @@ from segmeter.benchmarks.costs import Way, busy, cost_of, cost_section, machines
 from segmeter.benchmarks.judging import Surfaces
 from segmeter.benchmarks.response_section import followed_notes, response_sections
 from segmeter.benchmarks.starts import start_sections
-from segmeter.benchmarks.volumes import tables
 from segmeter.benchmarks.volumes import statistics as volumes
+from segmeter.benchmarks.volumes import tables
 from segmeter.benchmarks.volumes.cases import failures, lost_prompts, sessions_to_scroll
 from segmeter.benchmarks.volumes.fitting import left_out
 from segmeter.benchmarks.volumes.statistics import VolumeSessions, goals_of
