@@ -9,27 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from segmeter.benchmarks import report_parts as parts
+from segmeter.benchmarks import responses
 from segmeter.benchmarks.costs import cost_of
-from segmeter.benchmarks.report_parts import (
-    Findings,
-    Numbers,
-    available_cases,
-    columns_of,
-    rounds_axis,
-    session_frames,
-)
-from segmeter.benchmarks.responses import (
-    FIRST,
-    FOLLOWS,
-    GOAL,
-    KEPT,
-    OBEYED,
-    SCORES,
-    SPANS,
-    STATISTICS,
-    Responses,
-    of_sign,
-)
+from segmeter.benchmarks.responses import Responses
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.grouping import grouped
@@ -39,8 +22,10 @@ from segmeter.stats.calibration import Stopping, reliability, risk_coverage, sto
 from segmeter.stats.intervals import Floats, Resampling
 from segmeter.stats.statistics import cards_by_name, comparisons, resampling
 
-_CARDS = cards_by_name(STATISTICS)
-_FOLLOWS, _SCORES = ([card.name for card in cards] for cards in (FOLLOWS, SCORES))
+_CARDS = cards_by_name(responses.STATISTICS)
+_FOLLOWS, _SCORES = (
+    [card.name for card in cards] for cards in (responses.FOLLOWS, responses.SCORES)
+)
 _SHARE = page.Axis("% of clicks", low=0.0, high=1.0, percent=True)
 _BY_CLASS = ("obeyed", "kept", "hurt", "score-error", "score-ece", "score-auroc", "score-aurc")
 _MOST_POINTS, _MOST_CLASSES, _STOPS = 100, 8, (0.8, 0.9, 0.95)
@@ -60,7 +45,7 @@ def response_sections(run: Results, *, corrections_only: bool = False) -> list[p
 
     `corrections_only` leaves out users who prompt once.
     """
-    findings = Findings(run)
+    findings = parts.Findings(run)
     found, numbers = findings.groups(Responses, findings.lead), findings.numbers
     once = {g.user for g in found if corrections_only and np.nanmax(g.round, initial=1) == 1}
     found = [g for g in found if g.user not in once]
@@ -116,7 +101,7 @@ def followed_notes(run: Results) -> Sequence[page.Block]:
     """A sentence on every dataset where models differ significantly in clicks obeyed."""
     if len(run.plan.segmenters) < 2:
         return []
-    numbers, notes, lead = Findings(run).numbers, [], run.plan.leading_protocol
+    numbers, notes, lead = parts.Findings(run).numbers, [], run.plan.leading_protocol
     found = [d for d in run.benchmark.differences(run, ["obeyed"]) if d.protocol == lead]
     for where, apart in grouped(found, lambda d: (d.dataset, d.user, d.protocol)).items():
         rows = {(key[0], name): row for (key, name), row in numbers.items() if key[1:] == where}
@@ -145,22 +130,26 @@ def followed_sentence(
     )
 
 
-def _wrong_pixels(members: Sequence[Responses], numbers: Numbers, where: str) -> list[page.Block]:
+def _wrong_pixels(
+    members: Sequence[Responses], numbers: parts.Numbers, where: str
+) -> list[page.Block]:
     """The main numbers as a sentence per model: what annotators complain about."""
     text = []
     for group in members:
         rows = {name: numbers.get((group.key, name)) for name in (*_FOLLOWS, *_SCORES)}
-        parts = [
+        wrong = [
             f"after {100 - row.value:.0f} % of clicks {span.replace('-', ' to ')}"
-            for span in list(SPANS)[1:]
+            for span in list(responses.SPANS)[1:]
             if (row := rows[f"obeyed@{span}"]) is not None
         ]
-        kept, hurt, error = (rows[f"{name}@{FIRST}"] for name in ("kept", "hurt", "score-error"))
-        if not parts or kept is None or hurt is None:
+        kept, hurt, error = (
+            rows[f"{name}@{responses.FIRST}"] for name in ("kept", "hurt", "score-error")
+        )
+        if not wrong or kept is None or hurt is None:
             continue
         scored = "" if error is None else f"; the score is off by {error.value:.3f}"
         text.append(
-            f"**{group.model}**: the clicked pixel is still wrong {' and '.join(parts)}; "
+            f"**{group.model}**: the clicked pixel is still wrong {' and '.join(wrong)}; "
             f"{100 - kept.value:.0f} % of earlier clicks are wrong in a later mask and "
             f"{hurt.value:.0f} % of clicks lower IoU by more than a point{scored} (clicks 2 to 10)."
         )
@@ -168,10 +157,14 @@ def _wrong_pixels(members: Sequence[Responses], numbers: Numbers, where: str) ->
 
 
 def _table(
-    name: str, wanted: Sequence[str], members: Sequence[Responses], numbers: Numbers, caption: str
+    name: str,
+    wanted: Sequence[str],
+    members: Sequence[Responses],
+    numbers: parts.Numbers,
+    caption: str,
 ) -> list[page.Block]:
     shown = [s for s in wanted if any((g.key, s) in numbers for g in members)]
-    columns = [page.Column("model"), *columns_of(_CARDS, shown).values()]
+    columns = [page.Column("model"), *parts.columns_of(_CARDS, shown).values()]
     rows: list[list[page.Cell]] = [
         [g.model, *(page.Value.of(numbers.get((g.key, s))) for s in shown)] for g in members
     ]
@@ -184,15 +177,15 @@ def _curves(members: Sequence[Responses], where: str) -> list[page.Block]:
     if rounds == 1 or not any(np.nansum(g.given) for g in members):
         return []
     kinds = {
-        "Clicks obeyed": OBEYED,
-        "Positive clicks obeyed": of_sign(True),
-        "Negative clicks obeyed": of_sign(False),
-        "Earlier clicks kept": KEPT,
+        "Clicks obeyed": responses.OBEYED,
+        "Positive clicks obeyed": responses.of_sign(True),
+        "Negative clicks obeyed": responses.of_sign(False),
+        "Earlier clicks kept": responses.KEPT,
     }
     charts = [
-        page.Chart(f"{title}: {where}", rounds_axis(rounds), _SHARE,
-              [_line(g, *parts(g), rounds) for g in members])
-        for title, parts in kinds.items()
+        page.Chart(f"{title}: {where}", parts.rounds_axis(rounds), _SHARE,
+              [_line(g, *share(g), rounds) for g in members])
+        for title, share in kinds.items()
     ]  # fmt: skip
     return [page.Multiples(charts)]
 
@@ -270,14 +263,14 @@ def _stopping(
             shown += [] if cost is None else [_seconds(found, cost)]
             rows.append([group.model, text, *(page.Value.of(drawn.interval(v)) for v in shown)])
     heads = {
-        "clicks": ("per object", 2), f"IoU >= {GOAL:g}": ("% of objects", 1),
+        "clicks": ("per object", 2), f"IoU >= {responses.GOAL:g}": ("% of objects", 1),
         "score not reached": ("%", 1), "stopped too early": ("%", 1), "wasted": ("clicks", 2),
         "below the best round": ("IoU points", 1),
     }  # fmt: skip
     note = "An object whose score is not reached in any round is sent to a person after the last."
     if cost is not None:
         heads["time"] = ("s per object", 1)
-        note += f" Masks below {GOAL:g} are drawn by hand ({cost.by_hand:g} s)."
+        note += f" Masks below {responses.GOAL:g} are drawn by hand ({cost.by_hand:g} s)."
     note += " The cheapest score was chosen on these objects."
     columns = [page.Column("model"), page.Column("stop at score")]
     columns += [page.Column(title, *how) for title, how in heads.items()]
@@ -316,7 +309,7 @@ def by_class(
             values = [page.Value.of(None if one is None else one[0]) for one in found]
             rows.append([group.model, name, len(at), *values])
     columns = [page.Column("model"), page.Column("class"), page.Column("objects", digits=0)]
-    columns += columns_of(_CARDS, _BY_CLASS).values()
+    columns += parts.columns_of(_CARDS, _BY_CLASS).values()
     caption = f"{where}: clicks and score by class"
     return [page.Table(f"classes-{stem}", columns, rows, caption)] if rows else []
 
@@ -329,11 +322,11 @@ def _replays(run: Results, members: Sequence[Responses], stem: str, each: int) -
         lost = lost + np.nansum(group.earlier - group.kept, axis=1)
         order = np.argsort(-lost, kind="stable")
         worst = [group.keys[i] for i in order[:each] if lost[i] > 0]
-        cases, _ = available_cases(run, [(group.dataset, key) for key in worst])
+        cases, _ = parts.available_cases(run, [(group.dataset, key) for key in worst])
         for place, case in enumerate(cases):
             every = run.job_rows(group.model, group.dataset, case.key[0])
             users = [group.user] if group.user else [str(row["user"]) for row in every[:1]]
-            frames = _noted(session_frames(run, group, case, users))
+            frames = _noted(parts.session_frames(run, group, case, users))
             wrong = sum(bool(frame.note) for frame in frames)
             caption_text = f"{group.model}: {wrong} of {len(frames)} masks ignore a click"
             key = f"ignored-{stem}-{number}-{place}"

@@ -181,13 +181,13 @@ def test_one_empty_mask_is_counted_and_does_not_make_a_row_infinite():
     assert found["hd95"].estimate(group)[0].value == 4
     assert found["empty"].estimate(group)[0].value == 1
     assert found["volume-error"].estimate(group)[0].value == pytest.approx(-28)
-    table = by_organ([group], "organs")
+    table = by_organ([group])
     (row,) = table.rows
     assert row[0] == "liver"
     assert row[-1] == 1
     assert Value(4.0, best=False) in row
     worse = replace(group, model="worse", dice=group.dice / 2)
-    shown = [row[4] for row in by_organ([group, worse], "organs").rows]
+    shown = [row[4] for row in by_organ([group, worse]).rows]
     assert [cell.best for cell in shown] == [True, False]
 
 
@@ -202,24 +202,24 @@ def test_the_recommendation_is_the_fewest_interactions_that_are_good_enough():
     cheap = sessions([[0.5]] * 10, spent=[[1.0]] * 10, user="box-3d")
     right = sessions([[0.95]] * 9 + [[0.2]], spent=[[6.0]] * 10, user="box-interpolation?n=3")
     dear = sessions([[0.97]] * 10, spent=[[40.0]] * 10, user="box-per-slice")
-    said = str(recommendation([cheap, right, dear], "mine", 90).text)
+    said = str(recommendation([cheap, right, dear], 90).text)
     best = "m with --user 'box-interpolation?n=3', 90 % of 10 objects, 6.0 interactions per object"
     assert f"fewest interactions that reach Dice 90 % in 90 % of objects: {best}" in said
-    nobody = str(recommendation([cheap], "mine", 90).text)
+    nobody = str(recommendation([cheap], 90).text)
     assert "no prompter reaches Dice 90 % in any object" in nobody
 
 
 def test_nothing_is_recommended_while_a_model_lacks_objects():
     first, second = (sessions([[0.95]] * n, model=name) for name, n in (("a", 3), ("b", 2)))
     for groups, count in (([first], 0), ([first, second], 2)):
-        text = str(recommendation(groups, "mine", 90, ["a", "b"]).text)
+        text = str(recommendation(groups, 90, ["a", "b"]).text)
         assert f"no recommendation yet; objects with results: a on 3, b on {count}" in text
 
 
 def test_of_prompters_that_reach_the_goal_as_often_the_one_with_the_highest_dice_is_named():
     worst = sessions([[0.95], [0.95], [0.4]], spent=[[3.0]] * 3, user="boxes-from-3d-box")
     best = sessions([[0.95], [0.95], [0.86]], spent=[[6.0]] * 3, user="box-interpolation?n=3")
-    text = str(recommendation([worst, best], "mine", 90).text)
+    text = str(recommendation([worst, best], 90).text)
     assert "closest is m with --user 'box-interpolation?n=3', 67 % of 3 objects, 6.0" in text
     ties = "1 other way reaches the goal in as many objects, with a lower mean Dice"
     assert f"mean Dice 92.0 % ({ties})" in text
@@ -229,7 +229,7 @@ def test_every_organ_has_a_recommendation_of_its_own():
     dice = [[0.95], [0.95], [0.2], [0.91]]
     organs = ("liver", "liver", "spleen", "spleen")
     one = replace(sessions(dice, spent=[[6.0]] * 4, user="box-3d"), labels=organs)
-    said = recommendation([one], "mine", 90)
+    said = recommendation([one], 90)
     assert said.lines == (
         "liver, fewest interactions: m with --user 'box-3d', 100 % of 2 objects, 6.0 interactions "
         "per object, mean Dice 95.0 %.",
@@ -245,7 +245,7 @@ def test_each_model_has_one_line_that_never_falls_and_dots_named_as_typed():
     worse = sessions([[0.3]] * 6, spent=[[5.0]] * 6, user="point-propagation")
     refined = sessions([[0.4, 0.8]] * 6, spent=[[3.0, 20.0]] * 6, user="r?earlier=keep&n=3")
     other = sessions([[0.6]] * 6, spent=[[2.0]] * 6, model="b")
-    chart = _effort_chart([cheap, worse, refined, other], "d")
+    chart = _effort_chart([cheap, worse, refined, other])
     lines = [mark for mark in chart.marks if isinstance(mark, Line)]
     assert [line.name for line in lines] == ["m", "b"]
     assert list(lines[0].x) == [1, 20, 20]

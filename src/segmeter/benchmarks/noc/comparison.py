@@ -224,19 +224,6 @@ def _first_shares(comparison: Comparison) -> dict[str, list[Value]]:
     return {g.model: [Value(float(s))] for g, s in zip(groups, shares, strict=True)}
 
 
-def comparison_table(comparison: Comparison, name: str) -> Table | None:
-    """The first model against every other one, as far as it is significant."""
-    best, *others = comparison.models
-    tested = [name for name, card in comparison.statistics.items() if card.tested == "yes"]
-    # First and second as in `run.compare()`: one sign everywhere.
-    pairs = {(d.statistic, frozenset((d.first, d.second))): d for d in comparison.differences}
-    wanted = [(name, frozenset((best, other))) for other in others for name in tested]
-    found = [pairs[pair] for pair in wanted if pair in pairs]
-    if not found:
-        return None
-    return parts.difference_table(found, comparison.statistics, name=name, caption=comparison.title)
-
-
 def common(run: Results) -> Results:
     """The run on the objects that all of its models have."""
     return parts.on_common_objects(run, parts.Findings(run).groups(noc.ClickSessions))

@@ -16,7 +16,6 @@ from segmeter.benchmarks.noc.comparison import (
     TIED,
     Comparison,
     common,
-    comparison_table,
     comparisons,
     drawn_by_hand,
     leaderboard,
@@ -66,9 +65,18 @@ def _which_costs_least(found: Sequence[Comparison], whole: Sequence[Comparison])
 
 
 def _differences(comparisons: Sequence[Comparison]) -> list[page.Section]:
-    """The conclusions, where there are models to compare."""
-    tables = [comparison_table(c, f"differences-{_stem(c)}") for c in comparisons]
-    blocks: list[page.Block] = [table for table in tables if table is not None]
+    """The first model of each comparison against every other one, where there are several."""
+    blocks = []
+    for c in comparisons:
+        best, *others = c.models
+        tested = [name for name, card in c.statistics.items() if card.tested == "yes"]
+        # First and second as in `run.compare()`: one sign everywhere.
+        pairs = {(d.statistic, frozenset((d.first, d.second))): d for d in c.differences}
+        wanted = [(name, frozenset((best, other))) for other in others for name in tested]
+        found = [pairs[pair] for pair in wanted if pair in pairs]
+        if found:
+            name = f"differences-{_stem(c)}"
+            blocks.append(parts.difference_table(found, c.statistics, name=name, caption=c.title))
     text = (
         "The model with the least annotation time against every other, on the same objects. "
         "A difference is significant if its Holm-corrected p value is below 5 %."

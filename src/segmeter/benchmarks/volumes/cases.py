@@ -10,7 +10,7 @@ import numpy as np
 from segmeter.benchmarks.report_parts import Key, session_rows, volume_slices
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.benchmarks.volumes.statistics import VolumeSessions
-from segmeter.benchmarks.volumes.tables import typed
+from segmeter.benchmarks.volumes.tables import stem, typed
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.masks import Mask
@@ -21,7 +21,7 @@ from segmeter.core.sections import Block, Cell, Column, Frame, Note, Slices, Tab
 _LISTED, _SHOWN = 15, 3
 
 
-def failures(run: Results, groups: Sequence[VolumeSessions], name: str) -> Table:
+def failures(run: Results, groups: Sequence[VolumeSessions]) -> Table:
     """The objects that come out worst over all models and users of a dataset."""
     table = run.sql(
         "select distinct scene, target, area from sessions where dataset = ? order by all",
@@ -49,7 +49,8 @@ def failures(run: Results, groups: Sequence[VolumeSessions], name: str) -> Table
         Column("worst by"): lambda key: named(ends(key, 0)),
     }
     caption = f"{groups[0].dataset}: the objects with the lowest Dice."
-    return Table.of(name, _by_quality(groups)[:_LISTED], columns, caption)
+    worst = _by_quality(groups)[:_LISTED]
+    return Table.of(stem("failures", groups), worst, columns, caption)
 
 
 def lost_prompts(run: Results) -> list[Block]:

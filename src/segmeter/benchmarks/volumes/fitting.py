@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from segmeter.benchmarks.volumes import PROMPTERS
@@ -53,16 +53,11 @@ def fitting(model: Model, users: Sequence[User]) -> list[User]:
 
 def repeats(user: Any, protocol: ProtocolName, draws: int) -> list[User]:
     """The draws of a user that prompts at random; `published` has one fixed draw."""
-    if protocol == "published" or draws == 1 or not _is_random(user):
-        return [user]
     own = isinstance(user, Prompter)
+    drawn = user.random if own else "repeat" in getattr(user, "__dataclass_fields__", ())
+    if protocol == "published" or draws == 1 or not drawn:
+        return [user]
     return [user.again(i) if own else replace(user, repeat=i) for i in range(1, draws + 1)]
-
-
-def _is_random(user: Any) -> bool:
-    if isinstance(user, Prompter):
-        return user.random
-    return is_dataclass(user) and "repeat" in {field.name for field in fields(user)}
 
 
 def left_out(run: Results) -> list[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -26,8 +26,8 @@ from segmeter.core.wording import counted
 from segmeter.stats.annotation_time import waiting_to
 from segmeter.stats.statistics import Statistic, corrected_together, differences_of
 
-Sets = Mapping[str, Sequence[VolumeSessions]]
-"""Groups of the leading protocol by dataset."""
+Sets = Sequence[Sequence[VolumeSessions]]
+"""Groups of the leading protocol, those of a dataset together."""
 
 
 def sections(run: Results) -> list[page.Section]:
@@ -37,9 +37,7 @@ def sections(run: Results) -> list[page.Section]:
     several = len(run.plan.segmenters) > 1  # prompters of one model have their own section
     apart = [d for d in findings.differences if d.protocol == findings.lead] if several else []
     leading = _sets(findings.groups(VolumeSessions, findings.lead))
-    every = [
-        tables.instances(own, numbers, _stem("instances", n)) for n, own in _sets(found).items()
-    ]
+    every = [tables.instances(own, numbers) for own in _sets(found)]
     paper = [
         block for protocol in run.plan.protocols for block in tables.paper_tables(found, protocol)
     ]
@@ -55,16 +53,16 @@ def sections(run: Results) -> list[page.Section]:
         page.Section("Comparison with the paper's tables", _PAPER, paper, folded=True),
         page.Section("Instances", blocks=[table for table in every if table is not None]),
         page.Section("Hardest objects", _HARDEST, [
-            *(failures(run, own, _stem("failures", name)) for name, own in leading.items()),
+            *(failures(run, own) for own in leading),
             *lost_prompts(run), *parts.lost_jobs(run),
         ]),
         *start_sections(
-            run, [(g, g.start) for own in leading.values() for g in own],
+            run, [(g, g.start) for own in leading for g in own],
             [volumes.seconds_until(goal) for goal in goals], goals[-1] / (200 - goals[-1]),
         ),
         *response_sections(run, corrections_only=True),
         page.Section("Sessions", _SCROLLED, [
-            block for own in leading.values() for block in sessions_to_scroll(run, own)
+            block for own in leading for block in sessions_to_scroll(run, own)
         ]),
     ]  # fmt: skip
     return [section for section in made if section.blocks]
@@ -83,13 +81,12 @@ def _results(
 ) -> page.Section:
     blocks: list[page.Block] = [page.Note(f"{sentence}.") for sentence in left_out(run)]
     planned = [str(spec) for spec in run.plan.segmenters]
-    for dataset, members in leading.items():
-        blocks.append(recommendation(members, dataset, goal, planned))
+    for members in leading:
+        blocks.append(recommendation(members, goal, planned))
         if _complete(members, planned):
-            blocks.append(_answer(members, dataset, numbers))
-        blocks.append(tables.leaderboard(members, numbers, cards, _stem("volumes", dataset), goal))
-    blocks += [tables.prompters_table([g for own in leading.values() for g in own])]
-    blocks += followed_notes(run)
+            blocks.append(_answer(members, numbers))
+        blocks.append(tables.leaderboard(members, numbers, cards, goal))
+    blocks += [tables.prompters_table([g for own in leading for g in own]), *followed_notes(run)]
     text = (
         "A prompter is a simulated annotator who prompts in one way. A point is one interaction, a "
         f"box two, a 3D box three, a scribble three, naming a slice one. {seen_as(run)}"
@@ -97,13 +94,11 @@ def _results(
     return page.Section("Results", text, blocks)
 
 
-def _answer(members: Sequence[VolumeSessions], dataset: str, numbers: parts.Numbers) -> page.Answer:
+def _answer(members: Sequence[VolumeSessions], numbers: parts.Numbers) -> page.Answer:
     """The best user within ten interactions, and the best overall."""
+    dataset, order = members[0].dataset, attrgetter("value", "model", "user")
     few, most = (
-        max(
-            (numbers[g.key, name] for g in members),
-            key=lambda row: (row.value, row.model, row.user),
-        )
+        max((numbers[g.key, name] for g in members), key=order)
         for name in (volumes.dice_within(10).name, "dice")
     )
     best = f"Highest mean Dice within ten interactions on {dataset}: {few.model} with "
@@ -127,18 +122,19 @@ def _against_effort(leading: Sets) -> page.Section:
         "the best Dice of a model for so many interactions, rounds of refinements included. "
         "Up and to the left is better."
     )
-    charts = [_effort_chart(members, dataset) for dataset, members in leading.items()]
+    charts = [*map(_effort_chart, leading)]
     return page.Section("Quality against effort", text, [page.Multiples(charts)] if charts else [])
 
 
-def _effort_chart(members: Sequence[VolumeSessions], dataset: str) -> page.Chart:
+def _effort_chart(members: Sequence[VolumeSessions]) -> page.Chart:
     high = max(10.0, *(float(g.interactions[:, -1].mean()) for g in members))
     marks: list[page.Line | page.Points] = []
     for model in dict.fromkeys(g.model for g in members):
         mine = [g for g in members if g.model == model]
         marks += [_frontier(model, mine, high), _dots(model, mine)]
     x = page.Axis("interactions per object", low=1, high=high, scale="log")
-    return page.Chart(dataset, x, page.Axis("Dice, %", low=0.0, high=1.0, percent=True), marks)
+    y = page.Axis("Dice, %", low=0.0, high=1.0, percent=True)
+    return page.Chart(members[0].dataset, x, y, marks)
 
 
 def _frontier(model: str, mine: Sequence[VolumeSessions], end: float) -> page.Line:
@@ -176,13 +172,13 @@ def _dots(model: str, mine: Sequence[VolumeSessions]) -> page.Points:
 def _prompters(leading: Sets, cards: Mapping[str, Statistic]) -> page.Section:
     """Prompters of one model against its best, on the same objects."""
     blocks: list[page.Block] = []
-    for dataset, members in leading.items():
+    for members in leading:
         found = against_best(members, [cards["dice"]])
         if found:
             blocks.append(parts.difference_table(
                 found, cards, shown=typed, units=f"{members[0].unit}s",
-                name=_stem("prompters", dataset), pairs=("prompters", "model"),
-                caption=f"{dataset}: differences between prompters of one model",
+                name=tables.stem("prompters", members), pairs=("prompters", "model"),
+                caption=f"{members[0].dataset}: differences between prompters of one model",
             ))  # fmt: skip
     text = (
         "The prompter with the highest Dice of each model (first) against its others (second), on "
@@ -199,8 +195,7 @@ def _by_organ(leading: Sets, surfaces: Surfaces) -> page.Section:
         f"NSD is at {surfaces.nsd_mm} mm; distances are between {counted_by}. Volumes are of the "
         "ground truth, errors are predicted less true."
     )
-    blocks = [tables.by_organ(own, _stem("organs", name)) for name, own in leading.items()]
-    return page.Section("Results by organ", text, blocks)
+    return page.Section("Results by organ", text, [*map(tables.by_organ, leading)])
 
 
 def _units(found: Sequence[VolumeSessions]) -> str:
@@ -218,10 +213,8 @@ def _equal_effort(leading: Sets, numbers: parts.Numbers, goals: Sequence[float])
         "slice by slice, where the goal is never reached."
     )
     blocks = [
-        tables.of_prompters(
-            _stem("equal-effort", dataset), members, cards, numbers, f"{dataset}: {told}"
-        )
-        for dataset, members in leading.items()
+        tables.of_prompters("equal-effort", own, cards, numbers, f"{own[0].dataset}: {told}")
+        for own in leading
     ]
     text = "What every prompter has reached once so many interactions are spent."
     return page.Section("Dice at equal effort", text, blocks)
@@ -236,8 +229,8 @@ def project_section(run: Results, objects: int, rate: float | None) -> page.Sect
     found, numbers = findings.groups(VolumeSessions, lead), findings.numbers
     every: dict[str, list[Way]] = {}
     ranked: dict[str, str] = {}
-    for dataset, members in _sets(found).items():
-        ways = every.setdefault(dataset, [])
+    for members in _sets(found):
+        ways = every.setdefault(members[0].dataset, [])
         for group in members:
             seconds = card.compared(group)
             assert seconds is not None  # all groups are of volumes
@@ -253,7 +246,7 @@ def project_section(run: Results, objects: int, rate: float | None) -> page.Sect
         name = f"{first.model}, {typed(first.user)}"
         if name != min(ways, key=lambda way: float(way.spent.mean())).name:
             fewest = "by interactions, as recommended," if share >= _WANTED else "by Dice alone"
-            ranked[dataset] = (
+            ranked[first.dataset] = (
                 f"this ranks by time, with correction by hand; {fewest} **{name}** is first"
             )
     assumed = (
@@ -263,12 +256,8 @@ def project_section(run: Results, objects: int, rate: float | None) -> page.Sect
     return cost_section(every, objects, rate, _units(found), assumed.strip(), ranked, loaded)
 
 
-def _sets(found: Iterable[VolumeSessions]) -> Sets:
-    return grouped(found, lambda group: group.dataset)
-
-
-def _stem(kind: str, dataset: str) -> str:
-    return f"{kind}-{re.sub(r'[^A-Za-z0-9]+', '-', dataset).strip('-').lower()}"
+def _sets(found: Sequence[VolumeSessions]) -> Sets:
+    return list(grouped(found, attrgetter("dataset")).values())
 
 
 _WANTED, _ORGANS = 0.9, 12
@@ -281,12 +270,13 @@ def _complete(groups: Sequence[VolumeSessions], planned: Sequence[str]) -> bool:
 
 
 def recommendation(
-    groups: Sequence[VolumeSessions], dataset: str, goal: float, planned: Sequence[str] = ()
+    groups: Sequence[VolumeSessions], goal: float, planned: Sequence[str] = ()
 ) -> page.Answer:
     """Fewest interactions that reach a Dice in nine of ten objects, over all and by organ.
 
     There is none while a model of the plan lacks objects that others have.
     """
+    dataset = groups[0].dataset
     if not _complete(groups, planned):
         counts = {name: [len(g.keys) for g in groups if g.model == name] for name in planned}
         known = ", ".join(f"{name} on {min(counts[name], default=0)}" for name in planned)

@@ -8,6 +8,7 @@ segmented on another's features: they are not a target.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -128,8 +129,13 @@ def prompters_table(groups: Sequence[VolumeSessions]) -> Table:
     return Table.of("prompters", list(first.values())[::-1], columns, "The prompters of this run.")
 
 
+def stem(kind: str, groups: Sequence[VolumeSessions]) -> str:
+    """The name of a table of one dataset."""
+    return f"{kind}-{re.sub(r'[^A-Za-z0-9]+', '-', groups[0].dataset).strip('-').lower()}"
+
+
 def of_prompters(
-    name: str,
+    kind: str,
     groups: Sequence[VolumeSessions],
     cards: Iterable[Statistic],
     numbers: Numbers,
@@ -146,14 +152,13 @@ def of_prompters(
     for card in cards:
         if (groups[0].key, card.name) in numbers:
             columns[column_of(card, plot=card.name == plot)] = cell(card.name)
-    return Table.of(name, groups, columns, caption, note)
+    return Table.of(stem(kind, groups), groups, columns, caption, note)
 
 
 def leaderboard(
     groups: Sequence[VolumeSessions],
     numbers: Numbers,
     cards: Mapping[str, Statistic],
-    name: str,
     goal: float,
 ) -> Table:
     """Every model and user of one dataset, the largest area first."""
@@ -166,7 +171,7 @@ def leaderboard(
     shown = [cards[n] for n in wanted if n in cards]
     cases = counted(len({scene for scene, _ in groups[0].keys}), "case")
     return of_prompters(
-        name,
+        "volumes",
         found,
         shown,
         numbers,
@@ -296,7 +301,7 @@ _ORGAN_COLUMNS: tuple[tuple[str, Column, Callable[[Any], Any]], ...] = (
 """Columns over an organ's objects after the last round, all draws included."""
 
 
-def by_organ(groups: Sequence[VolumeSessions], name: str) -> Table:
+def by_organ(groups: Sequence[VolumeSessions]) -> Table:
     """Each organ with each model and prompter: overlap, surfaces, volume and empty masks."""
 
     def cell(values: str, reduced: Callable[[Any], Any]) -> Callable[[Organ], Cell]:
@@ -324,7 +329,7 @@ def by_organ(groups: Sequence[VolumeSessions], name: str) -> Table:
     caption = (
         f"{dataset}: the last round, organ by organ; protocol {protocol}. Bold: best of the organ."
     )
-    return Table.of(name, rows, columns, caption)
+    return Table.of(stem("organs", groups), rows, columns, caption)
 
 
 def _organ_tables(group: VolumeSessions) -> dict[str, Floats]:
@@ -350,7 +355,7 @@ def _best_of_organ(
     return cell
 
 
-def instances(groups: Sequence[VolumeSessions], numbers: Numbers, name: str) -> Table | None:
+def instances(groups: Sequence[VolumeSessions], numbers: Numbers) -> Table | None:
     """Direct pairing and the original's matching, where a case has several instances."""
     pairs = {g.key: list(zip((s for s, _ in g.keys), g.labels, strict=True)) for g in groups}
     shared = [g for g in groups if len(set(pairs[g.key])) < len(pairs[g.key])]
@@ -368,4 +373,4 @@ def instances(groups: Sequence[VolumeSessions], numbers: Numbers, name: str) -> 
         f"{groups[0].dataset}: each mask with the instance it was prompted for, and the "
         "original's way, which forgets that and counts a miss twice."
     )
-    return Table.of(name, shared, columns, caption) if shared else None
+    return Table.of(stem("instances", groups), shared, columns, caption) if shared else None
