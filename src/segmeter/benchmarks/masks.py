@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -81,23 +82,20 @@ class ScoredImages(Group):
 
 
 @catalogue.benchmarks.add("masks", summary="masks from another tool against ground truth ('score')")
-@dataclass(frozen=True, slots=True)
 class Masks(Declared):
     """Scores of masks: per object, and of instances per image."""
 
-    name: str = "masks"
-    evaluates: ClassVar[tuple[str, ...]] = ()  # only `segmeter score` runs it
-    schema: ClassVar[Schema] = MASK_ROWS
-    measures: ClassVar[tuple[str, ...]] = (
-        "dice", "iou", "boundary-iou", "nsd", "hd95", "touch-up", "added-path"
-    )  # fmt: skip
-    headline: ClassVar[tuple[str, ...]] = ("dice", "iou", "nsd", "hd95", "touch-up", "pq")
-    split_by: ClassVar[tuple[str, ...]] = ("dice", "iou", "nsd", "touch-up", "added-path")
+    name = "masks"
+    evaluates = ()  # only `segmeter score` runs it
+    schema = MASK_ROWS
+    measures = ("dice", "iou", "boundary-iou", "nsd", "hd95", "touch-up", "added-path")
+    headline = ("dice", "iou", "nsd", "hd95", "touch-up", "pq")
+    split_by = ("dice", "iou", "nsd", "touch-up", "added-path")
     citations: ClassVar[Mapping[str, str]] = {
         "PQ": "kirillov2019",
         "added path length": "vaassen2020",
     }
-    options: ClassVar[tuple[RunOption, ...]] = (
+    options = (
         RunOption("instances", bool, False, "Match objects by overlap, not by their labels."),
         RunOption("nsd_mm", str, "2", "Tolerance of NSD in mm, as 2 or 2,spleen=1."),
         RunOption("convention", str, "surface", "How surfaces are measured: surface or monai."),
@@ -220,16 +218,12 @@ def _worst_masks(run: Results, groups: Sequence[Scored]) -> list[Section]:
 def _statistic(name: str, length: str) -> Statistic:
     """A measure over objects: shares as means in percent, others as medians in their unit."""
     card = catalogue.measures.make(name)
-    share = card.range == (0, 1)
-
-    def values(group: Scored) -> Floats:
-        return group.values[name]
-
-    if share:
-        return Statistic(name, name, "%", 1, card.better, True, values, of=Scored, tested="yes")
+    made = partial(Statistic, name, name, values=lambda g: g.values[name], of=Scored)
+    if card.range == (0, 1):
+        return made("%", 1, card.better, True, tested="yes")
     unit = ", ".join(filter(None, (_UNITS.get(name, "").format(length), "median")))
-    return Statistic(
-        name, name, unit, 2, card.better, values=values, interval=_median, of=Scored,
+    return made(
+        unit, 2, card.better, interval=_median,
         paired=lambda g: np.where(np.isfinite(g.values[name]), g.values[name], np.nan),
     )  # fmt: skip
 
@@ -245,15 +239,13 @@ def _median(group: Group, values: Floats) -> Interval | None:
 
 def _image_statistic(name: str, title: str, better: Better) -> Statistic:
     share = name in ("msa", "pq", "sq", "rq")
-
-    def values(group: ScoredImages) -> Floats:
-        return group.values[name]
-
-    known: Callable[[Any, Floats], Interval | None] = lambda g, v: (  # noqa: E731
-        None if np.isnan(v).any() else resampling(g).interval(v)
-    )
     unit = "% per image" if share else "per image"
     return Statistic(
-        name.replace("_", "-"), title, unit, 1 if share else 2, better, share, values, known,
-        of=ScoredImages,
+        name.replace("_", "-"), title, unit, 1 if share else 2, better, share,
+        lambda g: g.values[name], _mean_of_all, of=ScoredImages,
     )  # fmt: skip
+
+
+def _mean_of_all(group: Group, values: Floats) -> Interval | None:
+    """The mean where every image has a value; differences are tested on those that have one."""
+    return None if np.isnan(values).any() else resampling(group).interval(values)
