@@ -20,7 +20,7 @@ from segmeter.benchmarks.volumes.fitting import left_out
 from segmeter.benchmarks.volumes.statistics import VolumeSessions, goals_of
 from segmeter.benchmarks.volumes.tables import typed
 from segmeter.core import sections as page
-from segmeter.core.benchmarks import Difference, Results
+from segmeter.core.benchmarks import Difference, Group, Results
 from segmeter.core.grouping import grouped
 from segmeter.core.wording import counted
 from segmeter.stats.annotation_time import waiting_to
@@ -331,9 +331,7 @@ def _reached(group: VolumeSessions, goal: float, organ: str | None) -> tuple[flo
     return float(share), dice, float(group.interactions[mine, -1].mean())
 
 
-def against_best(
-    groups: Sequence[VolumeSessions], statistics: Sequence[Statistic]
-) -> list[Difference]:
+def against_best(groups: Sequence[Group], statistics: Sequence[Statistic]) -> list[Difference]:
     """Each model's prompter with the highest Dice against its others, paired on objects."""
     found: list[Difference] = []
     for model in dict.fromkeys(group.model for group in groups):
