@@ -51,11 +51,6 @@ def column_of(card: Statistic, *, plot: bool = False) -> page.Column:
     return page.Column(card.title, card.unit, card.digits, better=card.better, plot=plot)
 
 
-def columns_of(cards: Mapping[str, Statistic], names: Iterable[str]) -> dict[str, page.Column]:
-    """The columns of statistics by name."""
-    return {name: column_of(cards[name]) for name in names}
-
-
 def difference_section(
     found: Sequence[Difference],
     cards: Mapping[str, Statistic],

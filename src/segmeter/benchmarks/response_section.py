@@ -164,7 +164,7 @@ def _table(
     caption: str,
 ) -> list[page.Block]:
     shown = [s for s in wanted if any((g.key, s) in numbers for g in members)]
-    columns = [page.Column("model"), *parts.columns_of(_CARDS, shown).values()]
+    columns = [page.Column("model"), *(parts.column_of(_CARDS[s]) for s in shown)]
     rows: list[list[page.Cell]] = [
         [g.model, *(page.Value.of(numbers.get((g.key, s))) for s in shown)] for g in members
     ]
@@ -309,7 +309,7 @@ def by_class(
             values = [page.Value.of(None if one is None else one[0]) for one in found]
             rows.append([group.model, name, len(at), *values])
     columns = [page.Column("model"), page.Column("class"), page.Column("objects", digits=0)]
-    columns += parts.columns_of(_CARDS, _BY_CLASS).values()
+    columns += [parts.column_of(_CARDS[name]) for name in _BY_CLASS]
     caption = f"{where}: clicks and score by class"
     return [page.Table(f"classes-{stem}", columns, rows, caption)] if rows else []
 

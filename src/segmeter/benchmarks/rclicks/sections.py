@@ -18,7 +18,7 @@ from segmeter.benchmarks.rclicks.figures import (
 )
 from segmeter.benchmarks.rclicks.statistics import CARDS, Findings, findings
 from segmeter.benchmarks.response_section import followed_notes, response_sections
-from segmeter.core.benchmarks import Results, SummaryRow
+from segmeter.core.benchmarks import Results
 from segmeter.core.sections import Block, Cell, Column, Note, Section, Table, Value
 
 
@@ -26,17 +26,18 @@ def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     found = findings(run)
     lead = [f for f in found if f.trial.protocol == "corrected"] or found
-    followed, rows = followed_notes(run), run.benchmark.summary(run)
-    leading = [row for row in rows if row.protocol == lead[0].trial.protocol]
-    pairwise = pairwise_result(lead, run.benchmark.differences(run))
+    view = parts.Findings(run)
+    pairwise = pairwise_result(lead, view.differences)
     maps = {str(spec.options.get("map", "prior")) for spec in run.plan.users if spec.options}
     return [
-        Section("Results", "", [*conclusions(lead), *followed, _short_table(found, rows)]),
+        Section(
+            "Results", "", [*conclusions(lead), *followed_notes(run), _short_table(found, view)]
+        ),
         *([pairwise] if pairwise else []),
         Section("Quality by number of clicks", _GROWTH, [curves(lead)]),
-        Section("Effect sizes against the null", _WORTH, _null_tables(lead, rows)),
-        Section("The paper's tables, both protocols", _PROTOCOLS, [*_paper_tables(found, rows)]),
-        Section("Sensitivity to click position", _SPREAD, [*_spread(lead, leading)]),
+        Section("Effect sizes against the null", _WORTH, _null_tables(lead, view)),
+        Section("The paper's tables, both protocols", _PROTOCOLS, [*_paper_tables(found, view)]),
+        Section("Sensitivity to click position", _SPREAD, [*_spread(lead, view)]),
         Section(
             "Where people click", _MAPS.format(", ".join(sorted(maps))), maps_and_groups(run, lead)
         ),
@@ -44,7 +45,7 @@ def sections(run: Results) -> list[Section]:
         *response_sections(run),
         Section("Correlation of statistics", _SAME, [correlations(lead)], folded=True),
         Section(
-            "Every statistic and its null", _NULL, _null_tables(found, rows, True), folded=True
+            "Every statistic and its null", _NULL, _null_tables(found, view, True), folded=True
         ),
     ]
 
@@ -67,7 +68,7 @@ _TABLES = {
 }
 
 
-def _paper_tables(found: Sequence[Findings], rows: Sequence[SummaryRow]) -> Iterator[Table]:
+def _paper_tables(found: Sequence[Findings], view: parts.Findings) -> Iterator[Table]:
     """Tables 9 to 12 of every dataset; in Table 12 the centre click on the same objects."""
     base = {f.key: f.base_first for f in found}
     same: parts.By = {
@@ -75,20 +76,19 @@ def _paper_tables(found: Sequence[Findings], rows: Sequence[SummaryRow]) -> Iter
         Column("Base@1", "IoU, %", 2): lambda r: Value.of(base[r.model, r.dataset, r.protocol]),
     }
     for dataset in dict.fromkeys(f.trial.dataset for f in found):
-        own = [row for row in rows if row.dataset == dataset]
+        own = [row for row in view.rows if row.dataset == dataset]
         for name, (caption, names) in _TABLES.items():
-            yield parts.summary_table(
-                f"{name}-{dataset}", own, parts.columns_of(CARDS, names),
-                by=same if names == _FIRST else None, caption=f"{dataset}: {caption}",
-            )  # fmt: skip
+            by = same if names == _FIRST else None
+            title = f"{dataset}: {caption}"
+            yield view.table(f"{name}-{dataset}", own, names, by=by, caption=title)
 
 
-def _short_table(found: Sequence[Findings], rows: Sequence[SummaryRow]) -> Table:
+def _short_table(found: Sequence[Findings], view: parts.Findings) -> Table:
     """Table 4's shape: Sample NoC, ΔSB and ΔGR, a row per model, protocol and dataset."""
-    return parts.summary_table(
+    return view.table(
         "table-4",
-        rows,
-        parts.columns_of(CARDS, _SHORT),
+        view.rows,
+        _SHORT,
         by=parts.DATA if len({f.trial.dataset for f in found}) > 1 else None,
         caption="Clicks to 90 % IoU with people's clicks (as Table 4)",
         note="The paper's formulas are means of each object's ratio, which are above zero even "
@@ -98,7 +98,7 @@ def _short_table(found: Sequence[Findings], rows: Sequence[SummaryRow]) -> Table
 
 
 def _null_tables(
-    found: Sequence[Findings], rows: Sequence[SummaryRow], everything: bool = False
+    found: Sequence[Findings], view: parts.Findings, everything: bool = False
 ) -> list[Block]:
     """Effects against the null of every model, dataset and protocol."""
     main = (("noc", ""), ("noc", "ratio"), ("auc", "all"))  # what the text is about
@@ -106,7 +106,7 @@ def _null_tables(
     return [
         parts.null_table(
             f"nulls-{'-'.join(f.key)}" + ("-all" if everything else ""),
-            [row for row in rows if row.key == f.trial.key],
+            [row for row in view.rows if row.key == f.trial.key],
             {name: CARDS[name] for name in names},
             f"{f.trial.model}, {f.trial.dataset}: clicks of the protocol {f.trial.protocol}",
         )
@@ -114,13 +114,12 @@ def _null_tables(
     ]
 
 
-def _spread(lead: Sequence[Findings], rows: Sequence[SummaryRow]) -> Iterator[Block]:
+def _spread(lead: Sequence[Findings], view: parts.Findings) -> Iterator[Block]:
     """Components of the spread, for groups with two draws or more; mean against spread."""
-    names = [n for name in _PARTS for n in (name, f"{name}:p") if n in CARDS]
-    table = parts.summary_table(
+    table = view.table(
         "components",
-        rows,
-        parts.columns_of(CARDS, names),
+        [row for row in view.rows if row.protocol == lead[0].trial.protocol],
+        [n for name in _PARTS for n in (name, f"{name}:p")],
         by=parts.DATA,
         caption="Where the spread comes from",
         note="Means over objects. Between groups: what the kind of click changes. Within: what two "
