@@ -20,9 +20,9 @@ from segmeter.benchmarks.rclicks.effects import EFFECTS, excess_of, interval_of,
 from segmeter.benchmarks.rclicks.statistics import (
     CARDS,
     STATISTICS,
-    Findings,
     FirstClicks,
     GroupCurves,
+    ModelFindings,
     findings,
     findings_of,
 )
@@ -433,7 +433,7 @@ def test_the_report_says_everything(sections: list[Section]) -> None:
     assert "nan" not in page
 
 
-def _found(trial: GroupCurves) -> Findings:
+def _found(trial: GroupCurves) -> ModelFindings:
     (found,) = findings_of([trial], summary_of([trial], STATISTICS))
     return found
 
@@ -443,7 +443,7 @@ def test_a_verdict_follows_from_clicks_then_from_quality() -> None:
     does not care."""
     rng = np.random.default_rng(0)
 
-    def found(harder: bool, lower: bool) -> Findings:
+    def found(harder: bool, lower: bool) -> ModelFindings:
         groups = np.full((2, 10, 30, 6), 0.8) + rng.uniform(0, 0.02, (2, 10, 30, 6))
         groups[..., 2:] += 0.15
         if harder:
@@ -464,7 +464,7 @@ def test_a_verdict_follows_from_clicks_then_from_quality() -> None:
     assert "has not been shown to matter" in answers[2].text
 
 
-def _played(model: str, iou: float, images: int, spare: float = 0.0) -> Findings:
+def _played(model: str, iou: float, images: int, spare: float = 0.0) -> ModelFindings:
     """Everybody reaches 90 % in round two; with `iou` above that in round one."""
     groups = np.full((2, 10, images, 4), 0.95)
     groups[..., 0] = iou
@@ -476,11 +476,11 @@ def _played(model: str, iou: float, images: int, spare: float = 0.0) -> Findings
     )
 
 
-def _pairwise(found: Sequence[Findings]) -> Section | None:
+def _pairwise(found: Sequence[ModelFindings]) -> Section | None:
     return pairwise_result(found, differences_of([f.trial for f in found], STATISTICS))
 
 
-def _pairs(*found: Findings) -> Answer:
+def _pairs(*found: ModelFindings) -> Answer:
     section = _pairwise(found)
     assert section is not None
     answer = section.blocks[0]
@@ -488,7 +488,7 @@ def _pairs(*found: Findings) -> Answer:
     return answer
 
 
-def _said(*found: Findings) -> str:
+def _said(*found: ModelFindings) -> str:
     return _pairs(*found).text
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from segmeter.benchmarks.rclicks.statistics import CARDS, Findings
+from segmeter.benchmarks.rclicks.statistics import CARDS, ModelFindings
 from segmeter.benchmarks.report_parts import difference_table
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference
@@ -20,7 +20,7 @@ _WORDS = {0: "no", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
 _HOW_SURE = "95 % interval "
 
 
-def conclusions(found: Sequence[Findings]) -> list[page.Answer]:
+def conclusions(found: Sequence[ModelFindings]) -> list[page.Answer]:
     """One answer per model and dataset; p values hold for all questions of a dataset together."""
     answers = []
     for dataset in dict.fromkeys(f.trial.dataset for f in found):
@@ -37,7 +37,7 @@ def images_in_words(count: int) -> str:
     return "one image" if count == 1 else f"{_WORDS.get(count, count)} images"
 
 
-def _sentence(f: Findings, p_clicks: float, p_quality: float) -> page.Phrase:
+def _sentence(f: ModelFindings, p_clicks: float, p_quality: float) -> page.Phrase:
     model, dataset, _ = f.key
     clicks = ("the least likely tenth of clicks takes ", _more(f), ".")
     images = len(set(f.trial.clusters))
@@ -63,7 +63,7 @@ def _sentence(f: Findings, p_clicks: float, p_quality: float) -> page.Phrase:
     return page.phrase(f"{opening} has not been shown to matter where people click: ", clicks)
 
 
-def _more(f: Findings) -> page.Quantity:
+def _more(f: ModelFindings) -> page.Quantity:
     """How many more clicks the least likely tenth takes."""
     row = f.rows["dgr-noc-ratio"]
     limits = _limits(row, 1, _HOW_SURE).strip()
@@ -75,7 +75,7 @@ def _more(f: Findings) -> page.Quantity:
     return page.Quantity(text, page.Value.of(row), limits, row.statistic)
 
 
-def _detail(f: Findings, p_clicks: float, p_quality: float) -> str:
+def _detail(f: ModelFindings, p_clicks: float, p_quality: float) -> str:
     """The evidence, then the paper's own number, and how much of it is there under the null."""
     ratio, area, more = (f.rows[n] for n in (*_ASKED, "dsb-noc-ratio"))
     base, sample = f.rows["base-noc"], f.rows["sample-noc"]
@@ -108,7 +108,7 @@ def _limits(i: page.WithLimits, digits: int, words: str = "") -> str:
 
 
 def pairwise_result(
-    lead: Sequence[Findings], differences: Sequence[Difference]
+    lead: Sequence[ModelFindings], differences: Sequence[Difference]
 ) -> page.Section | None:
     """One answer per dataset and the table of pairs; None for a single model."""
     answers: list[page.Block] = []
@@ -129,7 +129,7 @@ def pairwise_result(
     )
 
 
-def _fewest(members: Sequence[Findings], compared: Sequence[Difference]) -> page.Answer:
+def _fewest(members: Sequence[ModelFindings], compared: Sequence[Difference]) -> page.Answer:
     """The best model against each other one, in clicks."""
     best = members[0].trial
     against = [

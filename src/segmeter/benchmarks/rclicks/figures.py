@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.rclicks.statistics import Findings, first_clickers
+from segmeter.benchmarks.rclicks.statistics import ModelFindings, first_clickers
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.clickability.groups import GROUPS, group_of_pixels
 from segmeter.clickability.map_sources import source
@@ -27,7 +27,7 @@ from segmeter.stats.intervals import Floats
 from segmeter.users.humanlike_clicks import ClickingGroup
 
 
-def curves(found: Sequence[Findings]) -> page.Multiples:
+def curves(found: Sequence[ModelFindings]) -> page.Multiples:
     """Mean IoU after each round with G1, G10 and Base, a chart per model and dataset."""
     charts, areas = [], []
     for f in found:
@@ -59,7 +59,7 @@ class FirstClickNoise:
         return self.spread / (self.mean + 1e-9)
 
 
-def ranked_by_noise(found: Sequence[Findings]) -> list[FirstClickNoise]:
+def ranked_by_noise(found: Sequence[ModelFindings]) -> list[FirstClickNoise]:
     """Targets of all datasets, the noisiest first."""
     held: dict[tuple[str, parts.Key], list[tuple[float, float]]] = {}
     for f in found:
@@ -72,7 +72,7 @@ def ranked_by_noise(found: Sequence[Findings]) -> list[FirstClickNoise]:
     return sorted(every, key=lambda noise: (-noise.ratio, noise.dataset, noise.key))
 
 
-def scatter(found: Sequence[Findings]) -> page.Chart | None:
+def scatter(found: Sequence[ModelFindings]) -> page.Chart | None:
     """Mean against spread of the first click's IoU, a dot per target (as Fig. 8)."""
     ranked = ranked_by_noise(found)
     if not ranked:
@@ -112,7 +112,7 @@ _FEWEST = 3  # of anything that is to correlate
 _NAMED = 5  # dots with names
 
 
-def correlations(found: Sequence[Findings]) -> page.Table:
+def correlations(found: Sequence[ModelFindings]) -> page.Table:
     """Which statistics say the same (as Fig. 14): Pearson above the diagonal, Spearman below.
 
     Over models where there are three or more: per dataset, averaged, then taken without
@@ -138,7 +138,7 @@ def correlations(found: Sequence[Findings]) -> page.Table:
     return parts.matrix_table("correlations", names, shown, f"Correlations {over}", note)
 
 
-def _of_targets(f: Findings) -> dict[str, Floats]:
+def _of_targets(f: ModelFindings) -> dict[str, Floats]:
     """One number per target of what a model did."""
     made: dict[str, Floats] = {}
     for measure, word in (("noc", "NoC"), ("auc", "IoU")):
@@ -173,7 +173,7 @@ _LEGEND = (
 )
 
 
-def maps_and_groups(run: Results, found: Sequence[Findings]) -> list[page.Block]:
+def maps_and_groups(run: Results, found: Sequence[ModelFindings]) -> list[page.Block]:
     """First clicks, depth, the map in use and its ten groups (as Fig. 4 and 6)."""
     chosen, why = _noisy_cases(run, found, _SHOWN_MAPS, 0)
     if why:
@@ -201,7 +201,7 @@ def maps_and_groups(run: Results, found: Sequence[Findings]) -> list[page.Block]
     return blocks
 
 
-def hard_targets(run: Results, found: Sequence[Findings]) -> list[page.Block]:
+def hard_targets(run: Results, found: Sequence[ModelFindings]) -> list[page.Block]:
     """Targets by noise against signal of the first click, with mean masks (as Fig. 15, 16)."""
     chosen, why = _noisy_cases(run, found, _HARD, _EASY)
     if why:
@@ -229,7 +229,7 @@ def hard_targets(run: Results, found: Sequence[Findings]) -> list[page.Block]:
 
 
 def _noisy_cases(
-    run: Results, found: Sequence[Findings], hard: int, easy: int
+    run: Results, found: Sequence[ModelFindings], hard: int, easy: int
 ) -> tuple[list[tuple[parts.Case, float]], str]:
     """The noisiest and the quietest targets of all datasets with their NSR, or why none."""
     ranked = ranked_by_noise(found)

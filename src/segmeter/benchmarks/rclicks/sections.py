@@ -16,7 +16,7 @@ from segmeter.benchmarks.rclicks.figures import (
     ranked_by_noise,
     scatter,
 )
-from segmeter.benchmarks.rclicks.statistics import CARDS, Findings, findings
+from segmeter.benchmarks.rclicks.statistics import CARDS, ModelFindings, findings
 from segmeter.benchmarks.response_section import followed_notes, response_sections
 from segmeter.core.benchmarks import Results
 from segmeter.core.sections import Block, Cell, Column, Note, Section, Table, Value
@@ -68,7 +68,7 @@ _TABLES = {
 }
 
 
-def _paper_tables(found: Sequence[Findings], view: parts.Findings) -> Iterator[Table]:
+def _paper_tables(found: Sequence[ModelFindings], view: parts.Findings) -> Iterator[Table]:
     """Tables 9 to 12 of every dataset; in Table 12 the centre click on the same objects."""
     base = {f.key: f.base_first for f in found}
     same: parts.By = {
@@ -83,7 +83,7 @@ def _paper_tables(found: Sequence[Findings], view: parts.Findings) -> Iterator[T
             yield view.table(f"{name}-{dataset}", own, names, by=by, caption=title)
 
 
-def _short_table(found: Sequence[Findings], view: parts.Findings) -> Table:
+def _short_table(found: Sequence[ModelFindings], view: parts.Findings) -> Table:
     """Table 4's shape: Sample NoC, ΔSB and ΔGR, a row per model, protocol and dataset."""
     return view.table(
         "table-4",
@@ -98,7 +98,7 @@ def _short_table(found: Sequence[Findings], view: parts.Findings) -> Table:
 
 
 def _null_tables(
-    found: Sequence[Findings], view: parts.Findings, everything: bool = False
+    found: Sequence[ModelFindings], view: parts.Findings, everything: bool = False
 ) -> list[Block]:
     """Effects against the null of every model, dataset and protocol."""
     main = (("noc", ""), ("noc", "ratio"), ("auc", "all"))  # what the text is about
@@ -114,7 +114,7 @@ def _null_tables(
     ]
 
 
-def _spread(lead: Sequence[Findings], view: parts.Findings) -> Iterator[Block]:
+def _spread(lead: Sequence[ModelFindings], view: parts.Findings) -> Iterator[Block]:
     """Components of the spread, for groups with two draws or more; mean against spread."""
     table = view.table(
         "components",
@@ -133,7 +133,7 @@ def _spread(lead: Sequence[Findings], view: parts.Findings) -> Iterator[Block]:
         yield chart
 
 
-def _ranking(found: Sequence[Findings]) -> Iterator[Table]:
+def _ranking(found: Sequence[ModelFindings]) -> Iterator[Table]:
     """The objects whose first click is noisiest, with each model's noise against signal."""
     ranked, noise = ranked_by_noise(found), {}
     shown = ranked[:20]

@@ -185,7 +185,7 @@ def first_clicks(run: Results) -> list[FirstClicks]:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class ModelFindings:
     """All that is known about one model on one dataset in one protocol, in printed units.
 
     `rows` are those of the summary by statistic; `first` are the first clicks by who gave them;
@@ -213,14 +213,14 @@ class Findings:
         return 1.0 if found is None else found.value
 
 
-def findings(run: Results) -> list[Findings]:
+def findings(run: Results) -> list[ModelFindings]:
     """One for every model, dataset and reading."""
     groups, rows = run.benchmark.groups(run), run.benchmark.summary(run)
     return once_per_run(run, "findings", lambda: findings_of(groups, rows))
 
 
-def findings_of(groups: Sequence[Group], rows: Iterable[SummaryRow]) -> list[Findings]:
-    """Findings on groups of clickers, with their first clicks."""
+def findings_of(groups: Sequence[Group], rows: Iterable[SummaryRow]) -> list[ModelFindings]:
+    """ModelFindings on groups of clickers, with their first clicks."""
     trials = [g for g in groups if isinstance(g, GroupCurves)]
     if not trials:
         raise BadInput("the run has no target with the centre click and all groups")
@@ -235,7 +235,7 @@ def findings_of(groups: Sequence[Group], rows: Iterable[SummaryRow]) -> list[Fin
         kept = [i for i, key in enumerate(t.keys) if key in clicked]
         drawn = Resampling([t.clusters[i] for i in kept], seed=t.dataset)
         base = drawn.interval(100 * at_round(t.base, 1)[kept])
-        made.append(Findings(t, held.get(t.key, {}), base, first))
+        made.append(ModelFindings(t, held.get(t.key, {}), base, first))
     return made
 
 
