@@ -246,6 +246,24 @@ class Findings:
         columns = {n: column_of(self.cards[n], plot=n == plot) for n in known}
         return summary_table(name, rows, columns, **options)
 
+    def of_groups(
+        self,
+        name: str,
+        groups: Sequence[G],
+        head: Mapping[page.Column, Callable[[G], page.Cell]],
+        names: Iterable[str],
+        plot: str = "",
+        **texts: str,
+    ) -> page.Table:
+        """A line per group: what `head` says of it, and each statistic that any of them has."""
+
+        def cell(name: str) -> Callable[[G], page.Cell]:
+            return lambda group: page.Value.of(self.numbers.get((group.key, name)))
+
+        shown = [n for n in names if any((g.key, n) in self.numbers for g in groups)]
+        values = {column_of(self.cards[n], plot=n == plot): cell(n) for n in shown}
+        return page.Table.of(name, groups, {**head, **values}, **texts)
+
     def difference_section(self, **options: Any) -> list[page.Section]:
         return difference_section(self.differences, self.cards, **options)
 

@@ -58,9 +58,9 @@ def response_sections(run: Results, *, corrections_only: bool = False) -> list[p
         stem = re.sub(r"\W+", "-", where)
         made = [
             *_wrong_pixels(members, numbers, where),
-            *_table(f"obedience-{stem}", _FOLLOWS, members, numbers, f"{where}: clicks"),
+            *_table(findings, f"obedience-{stem}", members, _FOLLOWS, f"{where}: clicks"),
             *_curves(members, where),
-            *_table(f"score-{stem}", _SCORES, members, numbers, f"{where}: the model's own score"),
+            *_table(findings, f"score-{stem}", members, _SCORES, f"{where}: the model's own score"),
             *_calibration(members, where),
             *_stopping(members, where, stem, cost),
             *by_class(members, where, stem, classes),
@@ -157,18 +157,15 @@ def _wrong_pixels(
 
 
 def _table(
+    findings: parts.Findings,
     name: str,
-    wanted: Sequence[str],
     members: Sequence[Responses],
-    numbers: parts.Numbers,
+    names: Sequence[str],
     caption: str,
 ) -> list[page.Block]:
-    shown = [s for s in wanted if any((g.key, s) in numbers for g in members)]
-    columns = [page.Column("model"), *(parts.column_of(_CARDS[s]) for s in shown)]
-    rows: list[list[page.Cell]] = [
-        [g.model, *(page.Value.of(numbers.get((g.key, s))) for s in shown)] for g in members
-    ]
-    return [page.Table(name, columns, rows, caption)] if shown else []
+    head = {page.Column("model"): lambda group: group.model}
+    table = findings.of_groups(name, members, head, names, caption=caption)
+    return [table] if len(table.columns) > 1 else []
 
 
 def _curves(members: Sequence[Responses], where: str) -> list[page.Block]:

@@ -33,20 +33,20 @@ Sets = Sequence[Sequence[VolumeSessions]]
 def sections(run: Results) -> list[page.Section]:
     """All sections, in reading order."""
     findings, goals = parts.Findings(run), goals_of(run)
-    found, numbers, cards = findings.groups(VolumeSessions), findings.numbers, findings.cards
+    found, cards = findings.groups(VolumeSessions), findings.cards
     several = len(run.plan.segmenters) > 1  # prompters of one model have their own section
     apart = [d for d in findings.differences if d.protocol == findings.lead] if several else []
     leading = _sets(findings.groups(VolumeSessions, findings.lead))
-    every = [tables.instances(own, numbers) for own in _sets(found)]
+    every = [tables.instances(own, findings.numbers) for own in _sets(found)]
     paper = [
         block for protocol in run.plan.protocols for block in tables.paper_tables(found, protocol)
     ]
     made = [
-        _results(run, leading, numbers, cards, goals[-1]),
+        _results(findings, leading, goals[-1]),
         _against_effort(leading),
         _prompters(leading, cards),
         _by_organ(leading, Surfaces.of(run.plan.options)),
-        _equal_effort(leading, numbers, goals),
+        _equal_effort(findings, leading, goals),
         *parts.difference_section(
             apart, cards, users=typed, units=_units(found), pairs=("models", "prompter")
         ),
@@ -76,16 +76,15 @@ _SCROLLED = (
 )
 
 
-def _results(
-    run: Results, leading: Sets, numbers: parts.Numbers, cards: Mapping[str, Statistic], goal: float
-) -> page.Section:
+def _results(findings: parts.Findings, leading: Sets, goal: float) -> page.Section:
+    run = findings.run
     blocks: list[page.Block] = [page.Note(f"{sentence}.") for sentence in left_out(run)]
     planned = [str(spec) for spec in run.plan.segmenters]
     for members in leading:
         blocks.append(recommendation(members, goal, planned))
         if _complete(members, planned):
-            blocks.append(_answer(members, numbers))
-        blocks.append(tables.leaderboard(members, numbers, cards, goal))
+            blocks.append(_answer(members, findings.numbers))
+        blocks.append(tables.leaderboard(findings, members, goal))
     blocks += [tables.prompters_table([g for own in leading for g in own]), *followed_notes(run)]
     text = (
         "A prompter is a simulated annotator who prompts in one way. A point is one interaction, a "
@@ -202,7 +201,7 @@ def _units(found: Sequence[VolumeSessions]) -> str:
     return "patients" if any(g.unit == "patient" for g in found) else "scans"
 
 
-def _equal_effort(leading: Sets, numbers: parts.Numbers, goals: Sequence[float]) -> page.Section:
+def _equal_effort(findings: parts.Findings, leading: Sets, goals: Sequence[float]) -> page.Section:
     """Dice for the same number of interactions, prompter by prompter."""
     cards = [*map(volumes.dice_within, volumes.BUDGETS)]
     for goal in goals:
@@ -213,7 +212,13 @@ def _equal_effort(leading: Sets, numbers: parts.Numbers, goals: Sequence[float])
         "slice by slice, where the goal is never reached."
     )
     blocks = [
-        tables.of_prompters("equal-effort", own, cards, numbers, f"{own[0].dataset}: {told}")
+        findings.of_groups(
+            tables.stem("equal-effort", own),
+            own,
+            tables.PROMPTER,
+            [card.name for card in cards],
+            caption=f"{own[0].dataset}: {told}",
+        )
         for own in leading
     ]
     text = "What every prompter has reached once so many interactions are spent."

@@ -9,13 +9,13 @@ segmented on another's features: they are not a target.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.report_parts import Numbers, column_of, published_rows
+from segmeter.benchmarks.report_parts import Findings, Numbers, published_rows
 from segmeter.benchmarks.volumes.statistics import (
     FEWEST,
     VolumeSessions,
@@ -30,7 +30,6 @@ from segmeter.core.grouping import grouped
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Table, Value
 from segmeter.core.wording import counted
 from segmeter.stats.intervals import Floats
-from segmeter.stats.statistics import Statistic
 from segmeter.users.volumes.intrabench_prompters import Prompter
 from segmeter.users.volumes.intrabench_refiners import Refiner
 
@@ -134,54 +133,30 @@ def stem(kind: str, groups: Sequence[VolumeSessions]) -> str:
     return f"{kind}-{re.sub(r'[^A-Za-z0-9]+', '-', groups[0].dataset).strip('-').lower()}"
 
 
-def of_prompters(
-    kind: str,
-    groups: Sequence[VolumeSessions],
-    cards: Iterable[Statistic],
-    numbers: Numbers,
-    caption: str,
-    note: str = "",
-    plot: str = "",
-) -> Table:
-    """Prompters with the statistics that are known of them; `plot` names one to draw."""
-
-    def cell(name: str) -> Callable[[VolumeSessions], Cell]:
-        return lambda group: Value.of(numbers.get((group.key, name)))
-
-    columns: Cells = {Column("prompter"): prompter_cell, Column("model"): lambda g: g.model}
-    for card in cards:
-        if (groups[0].key, card.name) in numbers:
-            columns[column_of(card, plot=card.name == plot)] = cell(card.name)
-    return Table.of(stem(kind, groups), groups, columns, caption, note)
+PROMPTER: Cells = {Column("prompter"): prompter_cell, Column("model"): lambda g: g.model}
 
 
-def leaderboard(
-    groups: Sequence[VolumeSessions],
-    numbers: Numbers,
-    cards: Mapping[str, Statistic],
-    goal: float,
-) -> Table:
+def leaderboard(findings: Findings, groups: Sequence[VolumeSessions], goal: float) -> Table:
     """Every model and user of one dataset, the largest area first."""
-    found = sorted(groups, key=lambda g: (-numbers[g.key, "area"].value, g.key))
+    found = sorted(groups, key=lambda g: (-findings.numbers[g.key, "area"].value, g.key))
     measures = [name for name in found[0].others if not name.endswith("-path")]
     wanted = (
         "interactions", "seconds", "dice", "dice-median", *measures, "empty",
         dice_within(10).name, "area", effort_until(goal).name, never(goal).name,
     )  # fmt: skip
-    shown = [cards[n] for n in wanted if n in cards]
-    cases = counted(len({scene for scene, _ in groups[0].keys}), "case")
-    return of_prompters(
-        "volumes",
+    one, cases = groups[0], counted(len({scene for scene, _ in groups[0].keys}), "case")
+    return findings.of_groups(
+        stem("volumes", groups),
         found,
-        shown,
-        numbers,
-        f"{groups[0].dataset}: {counted(len(groups[0].keys), 'object')} of {cases}, by falling "
-        f"area; protocol {groups[0].protocol}. Dice is averaged over the instances of a case, then "
-        f"over cases; {few(groups[0])}",
-        "An area is mean Dice over the first 50 interactions, 0 before the first prediction. An "
-        f"object that never reaches {goal:g} % needs infinitely many interactions (∞); an empty "
-        "mask is infinitely far.",
+        PROMPTER,
+        wanted,
         plot="dice",
+        caption=f"{one.dataset}: {counted(one.size, 'object')} of {cases}, by falling area; "
+        f"protocol {one.protocol}. Dice is averaged over the instances of a case, then over cases; "
+        f"{few(one)}",
+        note="An area is mean Dice over the first 50 interactions, 0 before the first prediction. "
+        f"An object that never reaches {goal:g} % needs infinitely many interactions (∞); an empty "
+        "mask is infinitely far.",
     )
 
 
