@@ -18,7 +18,7 @@ from segmeter.benchmarks.responses import response_groups
 from segmeter.clickability.groups import GROUPS
 from segmeter.core.benchmarks import Group, Results, SummaryRow
 from segmeter.core.errors import BadInput
-from segmeter.core.models import ProtocolName
+from segmeter.core.grouping import grouped
 from segmeter.core.scores_by_step import Tables, load_tables
 from segmeter.stats.goals import area_under, at_round, failed, rounds_to
 from segmeter.stats.intervals import Floats, Interval, Resampling
@@ -100,18 +100,13 @@ def group_curves(run: Results) -> list[GroupCurves]:
     for options in (spec.options for spec in run.plan.users if "group" in spec.options):
         user = ClickingGroup(int(options["group"]), int(options.get("draw", 1)))
         places[user.name] = (user.draw, user.group)
-    found: dict[tuple[str, str, ProtocolName], dict[tuple[int, int], Tables]] = {}
-    for tables in load_tables(run, ["iou"]):
-        if tables.user in places:
-            key = (tables.model, tables.dataset, tables.protocol)
-            found.setdefault(key, {})[places[tables.user]] = tables
-    made = (_complete(*key, members) for key, members in found.items())
+    tables = [t for t in load_tables(run, ["iou"]) if t.user in places]
+    found = grouped(tables, lambda t: (t.model, t.dataset, t.protocol)).values()
+    made = (_complete({places[t.user]: t for t in members}) for members in found)
     return [group for group in made if group is not None]
 
 
-def _complete(
-    model: str, dataset: str, protocol: ProtocolName, members: Mapping[tuple[int, int], Tables]
-) -> GroupCurves | None:
+def _complete(members: Mapping[tuple[int, int], Tables]) -> GroupCurves | None:
     """All clickers on the objects that all have; `members` are by draw and group."""
     counts = Counter(group for _, group in members)
     draws = min(counts[group] for group in range(1, GROUPS + 1))
@@ -128,6 +123,7 @@ def _complete(
         place = {key: line for line, key in enumerate(one.keys)}
         curves.append(one.table("iou")[[place[key] for key in clusters]])
     groups = np.stack(curves[1:]).reshape(draws, GROUPS, *curves[0].shape)
+    model, dataset, _, protocol = tables[0].key
     head = (model, dataset, "groups", protocol, tuple(clusters), tuple(clusters.values()))
     return GroupCurves(*head, curves[0], groups)
 
@@ -224,10 +220,7 @@ def findings_of(groups: Sequence[Group], rows: Iterable[SummaryRow]) -> list[Mod
     trials = [g for g in groups if isinstance(g, GroupCurves)]
     if not trials:
         raise BadInput("the run has no target with the centre click and all groups")
-    held: dict[tuple[str, ...], dict[str, SummaryRow]] = {}
-    for row in rows:
-        held.setdefault(row.key, {})[row.statistic] = row
-    made = []
+    held, made = grouped(rows, lambda row: row.key), []
     for t in trials:
         same = [g for g in groups if (g.model, g.dataset, g.protocol) == (*t.key[:2], t.protocol)]
         first = {g.user: g for g in same if isinstance(g, FirstClicks)}
@@ -235,7 +228,8 @@ def findings_of(groups: Sequence[Group], rows: Iterable[SummaryRow]) -> list[Mod
         kept = [i for i, key in enumerate(t.keys) if key in clicked]
         drawn = Resampling([t.clusters[i] for i in kept], seed=t.dataset)
         base = drawn.interval(100 * at_round(t.base, 1)[kept])
-        made.append(ModelFindings(t, held.get(t.key, {}), base, first))
+        own = {row.statistic: row for row in held.get(t.key, ())}
+        made.append(ModelFindings(t, own, base, first))
     return made
 
 
