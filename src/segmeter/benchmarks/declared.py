@@ -31,7 +31,7 @@ from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
 from segmeter.core.seeds import fingerprint
 from segmeter.core.sessions import Judge
-from segmeter.stats.statistics import Statistic, cards_by_name, differences_of, summary_of
+from segmeter.stats.statistics import Statistic, differences_of, summary_of
 
 T = TypeVar("T")
 
@@ -155,13 +155,12 @@ class Declared:
 
     def sections(self, run: Results) -> Sequence[Section]:
         """Sections of the report."""
-        from segmeter.benchmarks.report_parts import headline_sections
+        from segmeter.benchmarks.report_parts import Findings, headline_sections
 
         if self.pages:
             found: Sequence[Section] = self._module(self.pages).sections(run)
             return found
-        cards = cards_by_name(self.statistics(run))
-        return headline_sections(self.headline, cards, self.summary(run), self.differences(run))
+        return headline_sections(Findings(run), self.headline, self.summary(run))
 
     def _module(self, name: str) -> Any:
         return import_module(f"{type(self).__module__}.{name}")

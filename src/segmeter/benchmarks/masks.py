@@ -30,7 +30,7 @@ from segmeter.measures.instances import (
     splits_and_merges,
 )
 from segmeter.stats.intervals import Floats, Interval
-from segmeter.stats.statistics import Better, Statistic, cards_by_name, percentiles, resampling
+from segmeter.stats.statistics import Better, Statistic, percentiles, resampling
 
 _PER_IMAGE: Mapping[str, tuple[str, Better]] = {
     "msa": ("mean segmentation accuracy", "higher"),
@@ -142,21 +142,21 @@ class Masks(Declared):
         return [*made, *(_image_statistic(n, *about) for n, about in _PER_IMAGE.items())]
 
     def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.report_parts import column_of, headline_sections, summary_table
+        from segmeter.benchmarks import report_parts as parts
 
-        cards = cards_by_name(self.statistics(run))
-        rows = [replace(row, protocol="") for row in self.summary(run)]  # there is one only
-        measures = [name for name in cards if name in run.plan.measures]
-        results, *others = headline_sections(measures, cards, rows, self.differences(run))
+        findings = parts.Findings(run)
+        rows = [replace(row, protocol="") for row in findings.rows]  # there is one only
+        measures = [name for name in findings.cards if name in run.plan.measures]
+        results, *others = parts.headline_sections(findings, measures, rows)
         columns = {
-            name: replace(column_of(card), unit="%" if card.percent else "")
-            for name, card in cards.items()
+            name: replace(parts.column_of(card), unit="%" if card.percent else "")
+            for name, card in findings.cards.items()
             if name not in measures
         }
         note = "Means per image; 95 % intervals over images."
-        images = summary_table("images", rows, columns, note=note)
-        found = [g for g in self.groups(run) if isinstance(g, Scored)]
-        return [results, *_worst_masks(run, found), *others, Section("Whole images", "", [images])]
+        images = parts.summary_table("images", rows, columns, note=note)
+        worst = _worst_masks(run, findings.groups(Scored))
+        return [results, *worst, *others, Section("Whole images", "", [images])]
 
 
 def _scored(

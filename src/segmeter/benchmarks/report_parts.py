@@ -307,15 +307,12 @@ def matrix_table(
 
 
 def headline_sections(
-    headline: Sequence[str],
-    cards: Mapping[str, Statistic],
-    rows: Sequence[SummaryRow],
-    found: Sequence[Difference],
+    findings: Findings, headline: Sequence[str], rows: Sequence[SummaryRow]
 ) -> list[page.Section]:
     """The sections of a benchmark that declares none: its headline, and differences."""
-    columns = {name: column_of(cards[name]) for name in headline or cards}
-    table = summary_table("results", rows, columns, by=varied(rows), note=INTERVALS)
-    return [page.Section("Results", blocks=[table]), *difference_section(found, cards)]
+    names = headline or findings.cards
+    table = findings.table("results", rows, names, by=varied(rows), note=INTERVALS)
+    return [page.Section("Results", blocks=[table]), *findings.difference_section()]
 
 
 def printed_table(
