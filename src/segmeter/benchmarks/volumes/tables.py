@@ -319,13 +319,12 @@ def _best_of_organ(
     """The cells of a column with the best of each organ set strong."""
     found = {(organ, group.key): float(tell((organ, group))) for organ, group in rows}
     pick = max if column.better == "higher" else min
-    best = {organ: pick(v for (own, _), v in found.items() if own == organ) for organ, _ in rows}
-    # One way alone, or a value that all share, stands out in nothing.
-    many = {organ: len({v for (own, _), v in found.items() if own == organ}) for organ, _ in rows}
+    organs = grouped(found, lambda at: at[0])
 
     def cell(at: Organ) -> Cell:
-        value = found[at[0], at[1].key]
-        return Value(value, best=many[at[0]] > 1 and value == best[at[0]])
+        value, every = found[at[0], at[1].key], [found[other] for other in organs[at[0]]]
+        # One way alone, or a value that all share, stands out in nothing.
+        return Value(value, best=len(set(every)) > 1 and value == pick(every))
 
     return cell
 
