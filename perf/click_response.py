@@ -31,7 +31,8 @@ from segmeter.core.models import Request, render
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Target
 from segmeter.measures.objects import band_reach, iou
-from segmeter.models.sam._click_decoding import MANY, DeviceJudge, clicks_at_once
+from segmeter.models.sam._click_decoding import DeviceJudge, click_decoder
+from segmeter.models.sam._click_decoding import together as clicks_together
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder
 from segmeter.models.sam._encoded import SamEncodedScene
 from segmeter.models.sam._prompt_batches import Policy
@@ -87,14 +88,12 @@ def together(
     encoded: SamEncodedScene, places: Tensor, dtype: torch.dtype, compiled: bool
 ) -> Callable[[], None]:
     """Many clicks a call on one embedding."""
-    lone = encoded.single_clicks(dtype)
-    assert lone is not None
-    decode = torch.compile(lone.logits, dynamic=False) if compiled else lone.logits
-    sparse = lone.tokens(places)
+    decode = click_decoder(encoded, dtype)
+    decode = torch.compile(decode, dynamic=False) if compiled else decode
 
     @torch.no_grad()
     def work() -> None:
-        decode(sparse)
+        decode(places)
 
     return work
 
@@ -121,8 +120,7 @@ def ladder(encoded: SamEncodedScene, target: Target, places: Tensor) -> float:
     low = 4 * encoded.network.prompts.grid_side
     logits = torch.randn(size, low, low, device=device, dtype=half)
     for reach, said in ((0, "IoU"), (band_reach(target.mask.shape), "IoU and Boundary IoU")):
-        compiled = device.type == "cuda"
-        judge = DeviceJudge(encoded.frame, target, low, logits, reach, compiled)
+        judge = DeviceJudge(encoded.frame, target, device, reach, device.type == "cuda")
         with torch.no_grad():
             spent = milliseconds(partial(judge, logits), size, device)
         print(f"{'up-sampling, threshold, ' + said:<44} {spent:9.4f} ms per click", flush=True)
@@ -135,8 +133,7 @@ def whole(
     """The map itself, everything counted."""
     device = encoded.network.device
     on_cuda = device.type == "cuda"
-    size = clicks_at_once(device.type, len(points))
-    warm = points[: MANY if on_cuda else size]
+    warm = points[: clicks_together(device)]
     single_click_scores(encoded, warm, target, boundary=boundary, compiled=on_cuda)
     ready(device)
     start = time.perf_counter()
@@ -199,7 +196,7 @@ def main() -> None:
     points = np.indices((side, side)).reshape(2, -1).T.copy()
     if chosen.clicks:
         points = points[:: max(1, len(points) // chosen.clicks)][: chosen.clicks]
-    size = chosen.batch or clicks_at_once(device.type, len(points))
+    size = chosen.batch or clicks_together(device)
     what = torch.cuda.get_device_name() if device.type == "cuda" else "processor"
     print(f"{what}, frame {side} x {side}, {size} clicks a call")
     places = torch.from_numpy(points[:size]).to(device, torch.float32)

@@ -1,11 +1,9 @@
-"""All execution paths of SAM's decoder and encoders with random weights, with ratios, in one run.
+"""All execution paths of SAM's decoder with random weights, with ratios, in one run.
 
     python perf/decoder_paths.py [--device cuda] [--clicks 256] [--side 1024] [--repeats 20]
 
-Decoder: eager calls, captured CUDA graphs, large passes for single clicks (`SingleClicks`),
-and the same compiled by torch. A grid of clicks: candidates, counts and boxes by either, with the
-seconds of the first call, which compiles, and the largest difference of the maps. Encoder of
-MobileSAM: eager and captured.
+Captured CUDA graphs, eager calls, one large pass for single clicks, and the same compiled by torch.
+A grid of clicks: candidates, counts and boxes.
 Each ratio is against the first line of the same work; a path below 2 is not worth its code. On a
 processor take `--side 128 --clicks 8 --repeats 2 --device cpu`.
 """
@@ -23,8 +21,7 @@ import torch
 
 from segmeter.core.models import Request
 from segmeter.core.prompts import Click
-from segmeter.models.sam._click_decoding import SingleClicks
-from segmeter.models.sam._cuda_graphs import eagerly
+from segmeter.models.sam._click_decoding import click_decoder
 from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._encoded import SamEncodedScene
 from segmeter.models.sam._loading import SamNetwork
@@ -62,8 +59,9 @@ def requests(count: int, side: int) -> list[Request]:
 
 
 def _eager(encoded: SamEncodedScene, asked: list[Request]) -> None:
-    with eagerly():
-        encoded.render(encoded.predict(asked))
+    encoded.graphs = False
+    encoded.render(encoded.predict(asked))
+    encoded.graphs = True
 
 
 def rounds(encoded: SamEncodedScene, count: int, side: int) -> Iterator[tuple[str, Any]]:
@@ -76,56 +74,27 @@ def rounds(encoded: SamEncodedScene, count: int, side: int) -> Iterator[tuple[st
 def clicks(encoded: SamEncodedScene, count: int, side: int) -> Iterator[tuple[str, Any]]:
     """Many single clicks on one scene, as a click-response map or a grid asks for."""
     asked = requests(count, side)
-    device, dtype = encoded.network.device, encoded.network.prompts.no_mask_embed.weight.dtype
+    device = encoded.network.device
     points = torch.tensor([r.prompts[0].point for r in asked], device=device).float()  # type: ignore[union-attr]
+    decode = click_decoder(encoded, encoded.network.dtype)
     yield f"{count} single clicks, captured graphs", lambda: encoded.predict(asked)
     yield f"{count} single clicks, eager", lambda: _eager(encoded, asked)
-    for compiled in (False, True) if device.type == "cuda" else (False,):
-        lone = SingleClicks(encoded, dtype, compiled)
-        name = "one pass, compiled" if compiled else "one pass"
-        yield f"{count} single clicks, {name}", partial(lone.logits, lone.tokens(points))
+    yield f"{count} single clicks, one pass", partial(decode, points)
+    if device.type == "cuda":
+        fused = torch.compile(decode, dynamic=False)
+        yield f"{count} single clicks, one pass, compiled", partial(fused, points)
 
 
 def grids(encoded: SamEncodedScene, count: int, side: int) -> Iterator[tuple[str, Any]]:
-    """Candidates of a grid of clicks with counts and boxes, and how far their maps are apart."""
-    device, dtype = encoded.network.device, encoded.network.prompts.no_mask_embed.weight.dtype
+    """Candidates of a grid of clicks, with counts and boxes."""
+    device = encoded.network.device
     points = np.stack(np.meshgrid(*[np.linspace(8, side - 8, round(count**0.5))] * 2), -1)
-    made = {"eager": SingleClicks(encoded, dtype)}
-    if device.type == "cuda":
-        made["compiled"] = SingleClicks(encoded, dtype, compiled=True)
-    wanted: Any = None
-    for name, lone in made.items():
-        encoded.__dict__["grid_clicks"] = lone
-
-        def work() -> Any:
-            found = encoded.candidates(points.reshape(-1, 2), 0.0)
-            found.measure(0.0, 1.0)
-            return found
-
-        start = time.perf_counter()
-        maps = torch.as_tensor(work().maps)
-        wanted = maps if wanted is None else wanted
-        print(f"{name}: first call {time.perf_counter() - start:.1f} s, maps differ by at most "
-              f"{float((maps - wanted).abs().max()):.2g}, "
-              f"{int(((maps > 0) != (wanted > 0)).sum())} of {maps.numel()} bits")  # fmt: skip
-        yield f"grid of {len(points) ** 2}, {name}", work
-    del encoded.__dict__["grid_clicks"]
+    places = points.reshape(-1, 2)
+    name = f"grid of {len(places)}"
+    yield f"{name}, candidates", lambda: encoded.candidates(places, 0.0)
+    yield f"{name}, and measured", lambda: encoded.candidates(places, 0.0).measure(0.0, 1.0)
     values = torch.randn(24, side, side, device=device)
     yield "counts and boxes of 24 maps", lambda: _counts_and_boxes(values, 0.0, 1.0)
-
-
-def encoders(device: torch.device, side: int) -> Iterator[tuple[str, Any]]:
-    """An image through MobileSAM: captured and eager."""
-    pixels = torch.rand(1, 3, side, side, device=device)
-    mobile = SamNetwork(TinyVit(), side, device=str(device))
-    mobile.parts.to(device)
-
-    def eager() -> None:
-        with eagerly():
-            mobile.encode(pixels)
-
-    yield "MobileSAM's encoder, captured graphs", partial(mobile.encode, pixels)
-    yield "MobileSAM's encoder, eager", eager
 
 
 def measure(paths: Iterator[tuple[str, Any]], device: torch.device, repeats: int) -> None:
@@ -154,7 +123,6 @@ def main() -> None:
             measure(rounds(encoded, count, given.side), device, given.repeats)
         measure(clicks(encoded, given.clicks, given.side), device, given.repeats)
         measure(grids(encoded, given.clicks, given.side), device, given.repeats)
-    measure(encoders(device, given.side), device, given.repeats)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from segmeter.models.sam._decoder import from_cells
+from segmeter.models.sam._decoder import to_grid
 from segmeter.models.sam._encoded import SamEncodedScene
 
 HEADS = 8
@@ -30,13 +30,10 @@ class PlainDecoder:
         self.second = encoded.network.second
         own, prompts = encoded.embedding, encoded.network.prompts
         side = prompts.grid_side
-        self.image = from_cells(own.cells, side, 0)
-        self.position = from_cells(encoded.position, side, 0)
+        self.image = to_grid(own.cells, side)
+        self.position = to_grid(encoded.position, side)
         self.no_mask = prompts.no_mask().reshape(1, -1, 1, 1)
-        self.fine = None
-        if own.fine is not None:
-            near, far = own.fine
-            self.fine = (from_cells(near, side, 1), from_cells(far, side, 2))
+        self.fine = own.fine
 
     def __call__(self, sparse: Tensor) -> tuple[Tensor, Tensor]:
         count = len(sparse)

@@ -20,6 +20,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -35,7 +36,6 @@ from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.users import User
 from segmeter.kernels import set_threads
-from segmeter.models.sam._cuda_graphs import eagerly
 from segmeter.runtime.workers_and_devices import usable_cores
 from segmeter.users.error_prompts import CentreClick, RandomFirstClick
 from segmeter.users.humanlike_clicks import ClickingGroup
@@ -66,9 +66,9 @@ def published_session(model: Model, scene: Scene) -> None:
     for _ in range(ROUNDS):
         y, x, positive = clicker.click(prediction)
         prompts = (*prompts, Click((y, x), positive))
-        with eagerly():
-            encoded = model.encode(scene)
-            predictions = encoded.predict([Request(prompts, state)])
+        encoded: Any = model.encode(scene)
+        encoded.graphs = False  # the authors' code has no captured graphs
+        predictions = encoded.predict([Request(prompts, state)])
         state = predictions[0].state
         prediction = render(encoded, predictions)[0].dense()
         published_way.iou(labels, prediction)

@@ -21,7 +21,7 @@ from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click  # noqa: E402
 from segmeter.core.scenes import Image, Target  # noqa: E402
-from segmeter.models.sam._decoder import Embedding, to_cells  # noqa: E402
+from segmeter.models.sam._decoder import Embedding  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._loading import SamNetwork  # noqa: E402
 from segmeter.models.sam._onnx import kind_of  # noqa: E402
@@ -189,7 +189,7 @@ def test_exports_in_each_documented_interface_predict_as_the_network(
         entered = entered.round()
     with torch.no_grad():
         *fine, coarse = Stem(network.second)(entered)
-    cells = (to_cells(fine[1], 1), to_cells(fine[0], 2)) if fine else None
+    cells = (fine[1], fine[0]) if fine else None
     embedding = Embedding(coarse.flatten(2).transpose(1, 2).contiguous(), cells)
     direct = SamEncodedScene(network, frame, embedding, Policy())
     clicks = (Click((50, 60)), Click((10, 20), False))

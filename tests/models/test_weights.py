@@ -115,9 +115,10 @@ def test_a_folder_of_another_real_network_is_refused_by_its_headers(
 
 
 def test_a_tensor_of_another_shape_is_named(tmp_path: Path) -> None:
-    from segmeter.models.sam._loading import mobile_sam
+    from segmeter.models.sam._loading import SamNetwork
+    from segmeter.models.sam._vit import TinyVit
 
-    tensors = {k: v.clone() for k, v in mobile_sam().parts.state_dict().items()}
+    tensors = {k: v.clone() for k, v in SamNetwork(TinyVit()).parts.state_dict().items()}
     tensors["mask_decoder.iou_token.weight"] = torch.zeros(1, 128)
     safetensors.save_file(tensors, tmp_path / "model.safetensors")
     with pytest.raises(BadWeights, match=r"iou_token.weight' is 1 x 128 where 1 x 256 is needed"):

@@ -137,12 +137,10 @@ def test_a_round_trains_the_decoder_only_and_shows_the_annotator_its_mask(
     from contextlib import nullcontext
 
     for number in (1, 2):
-        (part,) = round_losses(objects, CentreClick(), True, (0, number), "sam", nullcontext())
-        part.total.backward()
-        assert part.objects == 2
-        assert float(part.total.detach()) == pytest.approx(
-            20 * part.focal + part.dice + part.score, rel=1e-5
-        )
+        found = round_losses(objects, CentreClick(), True, (0, number), "sam", nullcontext())
+        ((count, loss),) = found
+        loss.backward()
+        assert count == 2
     assert all(len(one.session.prompts) == 2 for one in objects)
     # In the second round the first round's logits are fed back.
     assert objects[0].session.request(()).state is not None

@@ -8,7 +8,7 @@ map. Both round as `torch` does on a processor, so masks are the same bit by bit
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -107,14 +107,15 @@ class Enlargement:
     low: Size
     shape: Size
     square: int | None = None
-    inside: Size | None = field(default=None)
+    inside: Size | None = None
+    threads: int = 1
 
-    def measure(self, maps: Single, threshold: float, offset: float, threads: int = 1) -> Measured:
+    def measure(self, maps: Single, threshold: float, offset: float) -> Measured:
         """Counts and boxes of maps `(n, h, w)`; only what lies near a contour is enlarged."""
         if compiled is None:
             return plain_measure(self, maps, threshold, offset)
         limits = [np.float32(threshold + d) for d in (-offset, 0.0, offset)]
-        table = compiled.measure_enlarged(_whole(maps), *self._arguments, *limits, threads)
+        table = compiled.measure_enlarged(_whole(maps), *self._arguments, *limits, self.threads)
         return Measured.of(table)
 
     def masks(self, maps: Single, threshold: float) -> list[Mask]:
@@ -127,8 +128,11 @@ class Enlargement:
         ]
 
     def values(self, maps: Single) -> Single:
-        """The whole maps `(n, H, W)`, for those who need every logit."""
-        return plain_values(self, maps)
+        """The whole maps `(n, H, W)`, by the steps as they are written down."""
+        (inner_y, outer_y), (inner_x, outer_x) = self.steps
+        if self.square is not None:
+            maps = inner_y.along(inner_x.along(maps, maps.ndim - 1), maps.ndim - 2)
+        return outer_y.along(outer_x.along(maps, maps.ndim - 1), maps.ndim - 2)
 
     @cached_property
     def steps(self) -> tuple[tuple[_Step, _Step], tuple[_Step, _Step]]:
@@ -147,37 +151,32 @@ class Enlargement:
         return [a for axis in self.steps for step in axis for a in (step.places, step.weights)]
 
 
-def plain_values(to: Enlargement, maps: Single) -> Single:
-    """Maps at full size, by the steps as they are written down."""
-    (inner_y, outer_y), (inner_x, outer_x) = to.steps
-    if to.square is not None:
-        maps = inner_y.along(inner_x.along(maps, maps.ndim - 1), maps.ndim - 2)
-    return outer_y.along(outer_x.along(maps, maps.ndim - 1), maps.ndim - 2)
-
-
 def plain_measure(to: Enlargement, maps: Single, threshold: float, offset: float) -> Measured:
     """Plain twin of the kernel: the whole map, then three counts, then the box."""
     return Measured.of(
-        np.array(
-            [_measured(plain_values(to, one), threshold, offset) for one in maps], np.int64
-        ).reshape(-1, 7)
+        np.array([_measured(to.values(one), threshold, offset) for one in maps], np.int64).reshape(
+            -1, 7
+        )
     )
 
 
 def plain_render(to: Enlargement, maps: Single, threshold: float) -> list[Mask]:
     """Plain twin of the kernel."""
-    return [Mask.of(plain_values(to, one) > np.float32(threshold)) for one in maps]
+    return [Mask.of(to.values(one) > np.float32(threshold)) for one in maps]
 
 
 def _measured(values: Single, threshold: float, offset: float) -> list[int]:
     counts = [
         int(np.count_nonzero(values > np.float32(threshold + d))) for d in (-offset, 0.0, offset)
     ]
-    mask = Mask.of(values > np.float32(threshold))
+    return [*counts, *box_of(Mask.of(values > np.float32(threshold)))]
+
+
+def box_of(mask: Mask) -> tuple[int, ...]:
+    """First and last column and row, `x0 y0 x1 y1`, both inside; zeros when empty."""
     if not mask:
-        return [*counts, 0, 0, 0, 0]
-    (top, left), (bottom, right) = mask.low, mask.high
-    return [*counts, left, top, right - 1, bottom - 1]
+        return 0, 0, 0, 0
+    return mask.low[1], mask.low[0], mask.high[1] - 1, mask.high[0] - 1
 
 
 def _whole(maps: Single) -> Single:

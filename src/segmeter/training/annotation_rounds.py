@@ -36,7 +36,7 @@ from segmeter.core.sessions import Session
 from segmeter.core.users import Observation, User
 from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._encoded import SamEncodedScene, SamPrediction
-from segmeter.models.sam._prompt_batches import chosen_of, fed_back, of_equal_size
+from segmeter.models.sam._prompt_batches import fed_back, of_equal_size
 from segmeter.models.sam._resizing import Frame
 
 ScoreLoss = Literal["sam", "sam2"]
@@ -160,17 +160,6 @@ class AnnotatedObject:
         return request
 
 
-@dataclass(frozen=True, slots=True)
-class RoundLosses:
-    """Losses of one round as means over its objects; `total` carries the gradient."""
-
-    objects: int
-    total: Tensor
-    focal: float
-    dice: float
-    score: float
-
-
 def schedule(rounds: int, repeats: int, rng: np.random.Generator) -> list[bool]:
     """Which iterations of a session bring a new prompt: the first always does.
 
@@ -196,10 +185,11 @@ def round_losses(
     seed: tuple[object, ...],
     kind: ScoreLoss,
     precision: AbstractContextManager[object],
-) -> Iterator[RoundLosses]:
+) -> Iterator[tuple[int, Tensor]]:
     """One round of all objects: prompts, one pass of the decoder, losses, and the new masks.
 
-    Yields once per group of objects with equally many prompt tokens.
+    Yields once per group of objects with equally many prompt tokens: how many they are, and the
+    mean of their losses, which carries the gradient.
     """
     asked = [(one, one.next_request(user, prompted, seed)) for one in objects]
     live = [(one, request) for one, request in asked if request is not None]
@@ -209,7 +199,9 @@ def round_losses(
         inputs = _inputs(members, [tokens[i] for i in group])
         with precision:
             logits, scores = live[0][0].encoded.network.decoder(*inputs)
-        yield _judged(members, logits.float(), scores.float(), kind)
+        logits, scores = logits.float(), scores.float()
+        _record(members, logits.detach(), scores.detach())
+        yield len(members), _loss(members, logits, scores, kind)
 
 
 @torch.no_grad()
@@ -232,16 +224,16 @@ def _inputs(
     return image, members[0][0].encoded.position, torch.cat(sparse), torch.cat(dense)
 
 
-def _judged(
+def _loss(
     members: Sequence[tuple[AnnotatedObject, Request]],
     logits: Tensor,
     scores: Tensor,
     kind: ScoreLoss,
-) -> RoundLosses:
-    """Losses of a pass, images of one size together; then each session gets its prediction."""
+) -> Tensor:
+    """The mean loss of a pass, images of one size together."""
     frames = [one.encoded.frame for one, _ in members]
     order = sorted(range(len(members)), key=lambda i: frames[i].shape)
-    total, parts = logits.new_zeros(()), logits.new_zeros(3)
+    total = logits.new_zeros(())
     for _, same in groupby(order, key=lambda i: frames[i].shape):
         places = list(same)
         frame, shown = _frame_of_loss(members[places[0]][0]), logits[places]
@@ -253,11 +245,7 @@ def _judged(
             if rows:
                 step = step_loss(wide[rows, which], goals[rows], scores[places][rows, which], kind)
                 total = total + len(rows) * step.total
-                found = torch.stack([step.focal, step.dice, step.score]).detach()
-                parts = parts + len(rows) * found
-    _record(members, logits.detach(), scores.detach())
-    count = len(members)
-    return RoundLosses(count, total / count, *(parts / count).tolist())
+    return total / len(members)
 
 
 def _trained_masks(one: AnnotatedObject, request: Request) -> set[str]:
@@ -281,11 +269,10 @@ def _record(
         encoded = one.encoded
         own, score = logits[i : i + 1], scores[i : i + 1]
         shown = encoded.choose(own, score, [encoded.is_ambiguous(request)])
-        chosen = chosen_of(own, shown)
-        state = fed_back(encoded.policy, encoded.network.second, chosen)
+        state = fed_back(encoded.policy, encoded.network.second, own, shown)
         made = SamPrediction(encoded, own[0], score[0].cpu().numpy(), int(shown[0]), state)
         session = one.session
-        session.last, session.mask = made, encoded.masks_of(chosen)[0]
+        session.last, session.mask = made, made.mask()
 
 
 def _frame_of_loss(one: AnnotatedObject) -> Frame:

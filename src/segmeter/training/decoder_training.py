@@ -238,19 +238,20 @@ def _step(
     for number, prompted in enumerate(made):
         seed = (settings.seed, "prompts", state.step, number)
         precision = _precision(settings, objects[0].encoded.network.device)
-        for part in round_losses(objects, user, prompted, seed, settings.score_loss, precision):
-            share = part.objects / len(objects) / len(made)
-            (share * part.total).backward()  # type: ignore[no-untyped-call]  # torch has no type
-            losses.append(share * part.total.detach())
+        kind = settings.score_loss
+        for count, loss in round_losses(objects, user, prompted, seed, kind, precision):
+            share = count / len(objects) / len(made)
+            (share * loss).backward()  # type: ignore[no-untyped-call]  # torch has no type
+            losses.append(share * loss.detach())
     if not losses:
         raise BadInput(f"annotator '{user.name}' gave no prompt in step {state.step + 1}")
     torch.nn.utils.clip_grad_norm_(decoder.parameters(), 1.0)
-    loss = float(torch.stack(losses).sum())
-    if not math.isfinite(loss):
-        raise BadInput(f"the loss is {loss} in step {state.step + 1}; choose a smaller rate")
+    total = float(torch.stack(losses).sum())
+    if not math.isfinite(total):
+        raise BadInput(f"the loss is {total} in step {state.step + 1}; choose a smaller rate")
     state.optimiser.step()
     state.step += 1
-    return loss
+    return total
 
 
 def _validate(

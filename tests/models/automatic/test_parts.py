@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from segmeter.models._enlarging import (
     Enlargement,
     plain_measure,
     plain_render,
-    plain_values,
 )
 from segmeter.models.automatic.options import Crop, Options, checked_crops, crops_of, grid
 from segmeter.models.automatic.regions import (
@@ -182,7 +182,10 @@ def test_looking_along_contours_equals_the_whole_map(
     maps = data.draw(hnp.arrays(np.float32, (2, *low), elements=VALUES))
     inside = data.draw(st.tuples(st.integers(1, 24), st.integers(1, 24))) if two else None
     to = Enlargement(low, shape, 24 if two else None, inside)
-    fast, plain = to.measure(maps, 0.0, offset, threads), plain_measure(to, maps, 0.0, offset)
+    fast, plain = (
+        replace(to, threads=threads).measure(maps, 0.0, offset),
+        plain_measure(to, maps, 0.0, offset),
+    )
     for name in ("loose", "area", "strict", "boxes"):
         np.testing.assert_array_equal(getattr(fast, name), getattr(plain, name))
     assert to.masks(maps, 0.0) == plain_render(to, maps, 0.0)
@@ -205,7 +208,7 @@ def test_enlarging_rounds_as_torch_does() -> None:
             torch.from_numpy(low)[:, None], shape, mode="bilinear", align_corners=False
         )[:, 0].numpy()
         # Processors without fused multiply-add differ in the last place.
-        assert np.abs(plain_values(Enlargement((64, 64), shape), low) - theirs).max() < 1e-4
+        assert np.abs(Enlargement((64, 64), shape).values(low) - theirs).max() < 1e-4
 
 
 @given(hnp.arrays(np.float32, (1, 8, 8), elements=VALUES), st.floats(0, 2), st.floats(0, 2))

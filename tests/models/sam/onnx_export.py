@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from segmeter.models.sam._decoder import Embedding, to_cells
+from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._resizing import DEVIATION, MEAN
 
 
@@ -118,7 +118,7 @@ class Half(MetaDecoder):
         coarse = next(given[name] for name in known if name in given)
         finer = ("high_res", "image_embeddings.0", "image_embeddings.1")
         fine = [given[name] for name in self.names if name.startswith(finer)]
-        maps = (to_cells(fine[1], 1), to_cells(fine[0], 2)) if fine else None
+        maps = (fine[1], fine[0]) if fine else None
         if "input_points" in given:
             places, labels = given["input_points"][:, 0], given["input_labels"][:, 0]
         else:

@@ -20,7 +20,12 @@ from segmeter.measures.objects import (  # noqa: E402
     boundary_iou,
     iou,
 )
-from segmeter.models.sam._click_decoding import DeviceJudge, count, erode  # noqa: E402
+from segmeter.models.sam._click_decoding import (  # noqa: E402
+    DeviceJudge,
+    click_decoder,
+    count,
+    erode,
+)
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._prompt_batches import Policy  # noqa: E402
@@ -50,7 +55,7 @@ def encoded(second: bool, masks: str = "published") -> SamEncodedScene:
     with torch.no_grad():
         for weight in parts.decoder.parameters():
             weight.mul_(1.5)
-    fine = (torch.randn(1, 64, 4, 64), torch.randn(1, 64, 16, 32)) if second else None
+    fine = (torch.randn(1, 64, 16, 16), torch.randn(1, 32, 32, 32)) if second else None
     frame = Squeezed(SHAPE, 128) if second else Padded(SHAPE, 128)
     return SamEncodedScene(parts, frame, Embedding(torch.randn(1, 64, 256), fine), Policy(masks))
 
@@ -75,9 +80,8 @@ def target() -> Target:
 @pytest.mark.parametrize("masks", ["published", "corrected"])
 def test_many_clicks_together_give_the_masks_of_single_requests(second: bool, masks: str) -> None:
     looked = encoded(second, masks)
-    lone = looked.single_clicks()
     with torch.no_grad():
-        together = lone.logits(lone.tokens(torch.from_numpy(POINTS).float()))
+        together = click_decoder(looked, torch.float32)(torch.from_numpy(POINTS).float())
     for logits, (y, x) in zip(together, POINTS.tolist(), strict=True):
         answer = looked.predict([Request((Click((y, x)),))])[0]
         torch.testing.assert_close(logits, answer.logits[answer.shown], atol=2e-4, rtol=2e-4)
@@ -100,7 +104,7 @@ def test_the_judge_on_the_device_agrees_with_the_measures(second: bool) -> None:
     logits[0] = -1
     logits[1] = 1
     reach = band_reach(SHAPE)
-    judged = DeviceJudge(looked.frame, thing, 32, logits, reach)(logits)
+    judged = DeviceJudge(looked.frame, thing, logits.device, reach)(logits)
     for row, mask in zip(judged.tolist(), looked.masks_of(logits), strict=True):
         assert row[0] == pytest.approx(iou(thing.mask, mask, thing.ignore), abs=2e-3)
         assert row[1] == pytest.approx(boundary_iou(thing.mask, mask, thing.ignore), abs=2e-3)

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from segmeter.models.checkpoints import read_checkpoint  # noqa: E402
-from segmeter.models.sam._decoder import from_cells, to_cells  # noqa: E402
+from segmeter.models.sam._decoder import to_grid, to_tokens  # noqa: E402
 from segmeter.models.sam._loading import HubNetwork, SamNetwork  # noqa: E402
 
 POINTS = torch.tensor([[[20.0, 31.0], [50.5, 7.25]], [[3.0, 60.0], [40.0, 40.0]]])
@@ -20,12 +20,10 @@ LABELS = torch.tensor([[1, 0], [1, 1]])
 PAD = (torch.zeros(2, 1, 2), -torch.ones(2, 1, dtype=torch.long))
 
 
-@pytest.mark.parametrize("levels", [0, 1, 2])
-def test_cells_and_maps_are_two_layouts_of_one_thing(levels: int) -> None:
+def test_tokens_and_maps_are_two_layouts_of_one_thing() -> None:
     grid = torch.arange(2 * 3 * 64, dtype=torch.float32).reshape(2, 3, 8, 8)
-    cells = to_cells(grid, levels)
-    assert cells.shape == (2, 64 >> 2 * levels, 4**levels, 3)
-    assert torch.equal(from_cells(cells, 8 >> levels, levels), grid)
+    assert to_tokens(grid).shape == (2, 64, 3)
+    assert torch.equal(to_grid(to_tokens(grid), 8), grid)
 
 
 def test_the_first_sam_agrees_with_transformers_at_the_originals_epsilon(tmp_path: Path) -> None:

@@ -20,10 +20,11 @@ torch = pytest.importorskip("torch")
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click, Prompt  # noqa: E402
-from segmeter.models.sam._decoder import Embedding, from_cells  # noqa: E402
+from segmeter.models.sam._decoder import Embedding, to_grid  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
-from segmeter.models.sam._loading import SamNetwork, mobile_sam  # noqa: E402
+from segmeter.models.sam._loading import SamNetwork  # noqa: E402
 from segmeter.models.sam._prompt_batches import Policy  # noqa: E402
+from segmeter.models.sam._vit import TinyVit  # noqa: E402
 
 UNUSED = ("image_encoder.norm_head.", "image_encoder.head.")
 
@@ -50,7 +51,7 @@ def encoded_scenes(network: SamNetwork) -> dict[int, SamEncodedScene]:
 def test_names_shapes_and_weights_by_rule_are_the_originals(folder: Path) -> None:
     listed = json.loads(gzip.decompress((folder / "keys.json.gz").read_bytes()))
     theirs = [row for row in listed["mobile_sam_vit_t"] if not row[0].startswith(UNUSED)]
-    own = mobile_sam().parts.state_dict()
+    own = SamNetwork(TinyVit()).parts.state_dict()
     assert sorted(own) == sorted(row[0] for row in theirs)
     for key, shape, dtype, crc in theirs:
         assert list(own[key].shape) == shape
@@ -84,7 +85,7 @@ def test_the_decoder_gives_the_originals_masks_and_scores(
     sparse, dense, masks, scores = decode(network, case)
     assert_output(sparse.numpy(), f"decoder_{case}_sparse", folder)
     whole = dense.expand(1, 4096, 256)
-    assert_statistics(from_cells(whole[:, :, None], 64, 0).numpy(), stages["prompt_encoder[1]"])
+    assert_statistics(to_grid(whole, 64).numpy(), stages["prompt_encoder[1]"])
     assert_output(masks[:, 1:].numpy(), f"decoder_{case}_multi1_low_res", folder)
     assert_output(masks[:, :1].numpy(), f"decoder_{case}_multi0_low_res", folder)
     assert_output(scores[:, 1:].numpy(), f"decoder_{case}_multi1_iou", folder)
@@ -92,7 +93,7 @@ def test_the_decoder_gives_the_originals_masks_and_scores(
 
 
 def test_the_cells_positions_are_the_originals(folder: Path, network: SamNetwork) -> None:
-    position = from_cells(network.prompts.position()[:, :, None], 64, 0)
+    position = to_grid(network.prompts.position(), 64)
     assert_output(position.numpy(), "dense_pe", folder)
 
 
@@ -157,7 +158,7 @@ def test_a_box_gives_the_original_predictors_mask(
 
 def ruled(factors: dict[str, float]) -> SamNetwork:
     """A network filled by the weight rule, some tensors multiplied by small factors."""
-    network = mobile_sam()
+    network = SamNetwork(TinyVit())
     state = network.parts.state_dict()
     for key, tensor in state.items():
         value = rule_tensor(key, tensor)

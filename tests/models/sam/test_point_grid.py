@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,9 @@ from segmeter.datasets.image_files import read_rgb  # noqa: E402
 from segmeter.models.automatic.candidates import Logits  # noqa: E402
 from segmeter.models.automatic.generator import generate  # noqa: E402
 from segmeter.models.automatic.options import Options  # noqa: E402
-from segmeter.models.sam._click_decoding import SingleClicks  # noqa: E402
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
-from segmeter.models.sam._point_grid import DeviceLogits  # noqa: E402
+from segmeter.models.sam._point_grid import DeviceEnlargement  # noqa: E402
 from segmeter.models.sam._prompt_batches import Policy  # noqa: E402
 from segmeter.models.sam._resizing import Padded, Squeezed  # noqa: E402
 
@@ -47,7 +47,7 @@ class SmallNetwork:
         return Squeezed(shape, 64) if self.second else Padded(shape, 64)
 
     def encode(self, pixels: Any) -> Embedding:
-        fine = (torch.randn(1, 16, 4, 64), torch.randn(1, 16, 16, 32)) if self.second else None
+        fine = (torch.randn(1, 64, 8, 8), torch.randn(1, 32, 16, 16)) if self.second else None
         return Embedding(torch.randn(1, 16, 256), fine)
 
 
@@ -78,7 +78,7 @@ def test_a_grid_gives_the_three_masks_of_each_click(second: bool) -> None:
 
 
 @pytest.mark.parametrize("second", [False, True])
-def test_scores_are_asked_before_maps_are_made(second: bool) -> None:
+def test_only_masks_above_the_score_are_kept(second: bool) -> None:
     encoded = encode(second)
     every = encoded.candidates(POINTS, 0.0)
     floor = float(np.sort(every.scores)[-4])
@@ -95,7 +95,8 @@ def test_what_stays_on_a_device_is_measured_as_on_the_host(second: bool) -> None
     encoded = encode(second)
     host = encoded.candidates(POINTS, 0.0)
     assert isinstance(host, Logits)
-    there = DeviceLogits(host.scores, host.places, torch.from_numpy(host.maps), encoded)
+    maps, to = torch.from_numpy(host.maps), DeviceEnlargement(encoded.frame)
+    there = replace(host, maps=maps, to=to)
     kept = np.array([5, 0, 7])
     for one, other in ((host, there), (host.take(kept), there.take(kept))):
         mine, theirs = one.measure(0.0, 0.1), other.measure(0.0, 0.1)
@@ -131,13 +132,12 @@ def test_sam_2s_variants_run_through() -> None:
     assert len(generate(SmallSam(second=True), scene, options)) == 27
 
 
-def test_sam_hq_takes_the_plain_decoder() -> None:
+def test_sam_hq_gives_the_refined_masks_of_each_click() -> None:
     torch.manual_seed(4)
     network = SmallNetwork(second=False)
     network.decoder = MaskDecoder(quality=16).eval().requires_grad_(False)
     embedding = Embedding(torch.randn(1, 16, 256), quality=torch.randn(1, 32, 16, 16))
     encoded = SamEncodedScene(network, network.frame(SHAPE), embedding, Policy())
-    assert encoded.grid_clicks is None
     together = encoded.candidates(POINTS, 0.0)
     alone: Any = encoded.predict([Request((Click((y, x)),)) for y, x in POINTS])
     wanted = np.concatenate([p.scores[1:] for p in alone])
@@ -196,23 +196,3 @@ def test_the_single_output_is_the_mask_of_an_unambiguous_prompt(second: bool) ->
     np.testing.assert_allclose(single.maps, logits[:, 0], atol=1e-4)
     np.testing.assert_allclose(single.scores, scores[:, 0], atol=1e-5)
     assert single.places.tolist() == [0, 1, 2]
-
-
-@pytest.mark.parametrize("second", [False, True])
-def test_compiled_clicks_give_the_candidates_of_eager_ones(
-    second: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Traced with free batch sizes, without a compiler: one graph serves all scenes."""
-    compiled = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda f, **k: compiled(f, backend="eager", **k))
-    for seed in (0, 1):
-        torch.manual_seed(seed)
-        encoded = encode(second)
-        points = torch.tensor(POINTS, dtype=torch.float32)
-        plain, quick = SingleClicks(encoded), SingleClicks(encoded, compiled=True)
-        with torch.no_grad():
-            theirs = plain.candidates(plain.tokens(points), 0.2)
-            mine = quick.candidates(quick.tokens(points), 0.2)
-        assert torch.equal(mine[2], theirs[2])
-        torch.testing.assert_close(mine[0], theirs[0], atol=1e-4, rtol=1e-4)
-        torch.testing.assert_close(mine[1], theirs[1], atol=1e-5, rtol=1e-5)

@@ -23,9 +23,9 @@ from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Text  # noqa: E402
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
-from segmeter.models.sam._loading import pick_device, pick_dtype  # noqa: E402
 from segmeter.models.sam._prompt_batches import Policy, fed_back, stability  # noqa: E402
 from segmeter.models.sam._resizing import Padded, Squeezed  # noqa: E402
+from segmeter.models.weights import pick_device, pick_dtype  # noqa: E402
 
 SHAPE = (30, 40)
 Choice = Literal["published", "corrected"]
@@ -44,7 +44,7 @@ class SmallNetwork:
         return Squeezed(shape, 64) if self.second else Padded(shape, 64)
 
     def encode(self, pixels: Any) -> Embedding:
-        fine = (torch.randn(1, 16, 4, 64), torch.randn(1, 16, 16, 32)) if self.second else None
+        fine = (torch.randn(1, 64, 8, 8), torch.randn(1, 32, 16, 16)) if self.second else None
         return Embedding(torch.randn(1, 16, 256), fine)
 
 
@@ -143,8 +143,10 @@ def test_the_second_sam_clamps_what_is_fed_back_and_the_first_does_not(second: b
     )
     prediction = encoded.predict([Request(ONE)])[0]
     assert (float(prediction.state.abs().max()) <= 32) == second
-    shown = prediction.logits[prediction.shown : prediction.shown + 1]
-    assert torch.equal(prediction.state, fed_back(encoded.policy, second, shown))
+    shown = torch.tensor([prediction.shown])
+    assert torch.equal(
+        prediction.state, fed_back(encoded.policy, second, prediction.logits[None], shown)
+    )
 
 
 def test_memory_changes_the_answer_of_its_own_ask_only() -> None:

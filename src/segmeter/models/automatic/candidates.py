@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, Request
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Image, Scene
-from segmeter.models._enlarging import Enlargement, Measured
+from segmeter.models._enlarging import Measured, box_of
 from segmeter.models.automatic.options import Crop, Options, grid
 from segmeter.models.automatic.regions import clean_logits
 
@@ -24,42 +24,11 @@ Places = npt.NDArray[np.intp]
 Points = npt.NDArray[np.float64]
 
 
-class Candidates(Protocol):
-    """Candidates of many points, point by point.
-
-    `scores` are the model's own; `places` tell which point each one answers.
-    """
-
-    @property
-    def scores(self) -> Single: ...
-
-    @property
-    def places(self) -> Places: ...
-
-    def measure(self, threshold: float, offset: float) -> Measured:
-        """Areas and boxes at the size of what was looked at."""
-        ...
-
-    def take(self, kept: Places) -> Self:
-        """Only these, in this order."""
-        ...
-
-    def masks(self, threshold: float) -> list[Mask]: ...
-
-    def values(self) -> Single:
-        """Logits at full size, `(n, H, W)`."""
-        ...
-
-    def cleaned(self, smallest: int, threshold: float) -> Self:
-        """With small regions of the logits lifted or lowered, as SAM 2 does."""
-        ...
-
-
 @capability
 class PredictsGrids(Protocol):
     """An encoded scene that predicts logits of all candidates for thousands of single clicks."""
 
-    def candidates(self, points: Points, above: float) -> Candidates:
+    def candidates(self, points: Points, above: float) -> Logits:
         """Candidates of clicks `(n, 2)`, `(y, x)`, whose score is above a number.
 
         The comparison is strict and in single precision; a number of 0 or less lets all
@@ -72,7 +41,7 @@ class PredictsGrids(Protocol):
 class PredictsGridsSingly(Protocol):
     """An encoded scene that also predicts a single mask per click."""
 
-    def single_candidates(self, points: Points, above: float) -> Candidates:
+    def single_candidates(self, points: Points, above: float) -> Logits:
         """One candidate for each click `(n, 2)`, `(y, x)`, whose score is above a number."""
         ...
 
@@ -81,47 +50,47 @@ class PredictsGridsSingly(Protocol):
 class RefinesCandidates(Protocol):
     """An encoded scene that refines its own candidates."""
 
-    def refined(self, points: Points, candidates: Candidates) -> Candidates:
+    def refined(self, points: Points, candidates: Logits) -> Logits:
         """One candidate for each, from its click and its own logits."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Logits:
-    """Candidates as logit maps of low (or full) resolution in the host's memory."""
+    """Candidates as logit maps of low (or full) resolution, in the host's memory or a device's."""
 
-    scores: Single
-    places: Places
-    maps: Single
-    to: Enlargement
-    threads: int = 1
+    scores: Single  # the model's own
+    places: Places  # which point each one answers
+    maps: Any  # an array, or a tensor where `to` enlarges on a device
+    to: Any  # Enlargement, or what has its measure, masks and values
 
     def measure(self, threshold: float, offset: float) -> Measured:
-        return self.to.measure(self.maps, threshold, offset, self.threads)
+        """Areas and boxes at the size of what was looked at."""
+        found: Measured = self.to.measure(self.maps, threshold, offset)
+        return found
 
     def take(self, kept: Places) -> Logits:
-        return Logits(self.scores[kept], self.places[kept], self.maps[kept], self.to, self.threads)
+        return Logits(self.scores[kept], self.places[kept], self.maps[kept], self.to)
 
     def masks(self, threshold: float) -> list[Mask]:
-        return self.to.masks(self.maps, threshold)
+        found: list[Mask] = self.to.masks(self.maps, threshold)
+        return found
 
     def values(self) -> Single:
-        return self.to.values(self.maps)
+        """Logits at full size, `(n, H, W)`."""
+        return np.asarray(self.to.values(self.maps))
 
     def cleaned(self, smallest: int, threshold: float) -> Logits:
-        maps = clean_logits(self.maps, smallest, threshold)
-        return Logits(self.scores, self.places, maps, self.to, self.threads)
+        """With small regions of the logits lifted or lowered, as SAM 2 does."""
+        on_host = isinstance(self.maps, np.ndarray)
+        maps = clean_logits(self.maps if on_host else self.maps.cpu().numpy(), smallest, threshold)
+        return replace(self, maps=maps if on_host else self.maps.new_tensor(maps))
 
     def encoded(self, threshold: float) -> Encoded:
         """The finished masks as run lengths: a thousandth of the maps' memory."""
-        counts = tuple(
-            mask.to_coco() for few in self._few() for mask in self.to.masks(few, threshold)
-        )
+        few = (self.maps[start : start + 16] for start in range(0, len(self.maps), 16))
+        counts = tuple(mask.to_coco() for maps in few for mask in self.to.masks(maps, threshold))
         return Encoded(self.scores, self.places, counts)
-
-    def _few(self) -> Iterator[Single]:
-        for start in range(0, len(self.maps), 16):
-            yield self.maps[start : start + 16]
 
 
 class Masks:
@@ -136,11 +105,8 @@ class Masks:
 
     def measure(self, threshold: float, offset: float) -> Measured:
         areas = np.array([m.area for m in self.finished], dtype=np.int64)
-        boxes = [
-            (m.low[1], m.low[0], m.high[1] - 1, m.high[0] - 1) if m else (0, 0, 0, 0)
-            for m in self.finished
-        ]
-        return Measured(areas, areas, areas, np.array(boxes, dtype=np.int64).reshape(-1, 4))
+        boxes = np.array([box_of(m) for m in self.finished], dtype=np.int64).reshape(-1, 4)
+        return Measured(areas, areas, areas, boxes)
 
     def take(self, kept: Places) -> Self:
         of = tuple(self._held[i] for i in kept)
@@ -162,6 +128,9 @@ class Encoded(Masks):
     @property
     def finished(self) -> tuple[Mask, ...]:
         return tuple(Mask.from_coco(counts) for counts in self._held)
+
+
+Candidates: TypeAlias = Logits | Masks
 
 
 def candidates_of(encoded: EncodedScene, points: Points, above: float) -> Candidates:
@@ -257,7 +226,7 @@ def _filtered(
     kept = np.flatnonzero(passed & ~cut)
     start = np.array([crop.top, crop.left])
     left = candidates.take(kept)
-    if compact and isinstance(left, Logits):
+    if compact and isinstance(left, Logits) and isinstance(left.maps, np.ndarray):
         left = left.encoded(options.threshold)
     return Kept(
         crop,

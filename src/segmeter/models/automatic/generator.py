@@ -1,9 +1,8 @@
 """The generator: grids of clicks in, masks of everything out.
 
 The order of the steps is that of Segment Anything; what a step would throw away is thrown
-away before it costs anything. The score is asked before a map is made, areas and boxes come
-from low-resolution maps without enlarging them, and only masks that survive every
-suppression are drawn.
+away before it costs anything: areas and boxes come from low-resolution maps without enlarging
+them, and only masks that survive every suppression are drawn.
 
     Kirillov et al. Segment anything. ICCV 2023, supplement B.
 """
@@ -20,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Model, ModelCard, ProtocolName, Segmentation
 from segmeter.core.scenes import Scene
-from segmeter.models.automatic.candidates import Kept, Places, crop_candidates
+from segmeter.models._enlarging import box_of
+from segmeter.models.automatic.candidates import Kept, crop_candidates
 from segmeter.models.automatic.options import Clean, Crop, Edge, Nms, Options, Output, checked_crops
 from segmeter.models.automatic.regions import (
     clean_mask,
@@ -59,7 +58,7 @@ class AutomaticMask:
     stability: float
     point: tuple[float, float]
     crop: Crop
-    box: tuple[int, int, int, int]
+    box: tuple[int, ...]
     cleaned: bool = False
 
     def record(self, protocol: ProtocolName = "published") -> dict[str, Any]:
@@ -115,31 +114,11 @@ def _between_crops(
     crops: Sequence[Kept], shape: tuple[int, int], options: Options
 ) -> list[AutomaticMask]:
     """All crops together; where they overlap, what smaller crops saw stays."""
-    if len(crops) > 1 and options.nms == "boxes":
-        crops, order = _by_crop(crops, options)
-    else:
-        order = None
     every = [mask for kept in crops for mask in _drawn(kept, shape, options)]
-    if order is not None:
-        return [every[i] for i in order]
     if len(crops) == 1:
         return every
-    preferred = [_preference(m.crop) for m in every]
-    left = suppress_masks([m.mask for m in every], preferred, options.crop_nms)
-    return [every[i] for i in left]
-
-
-def _by_crop(crops: Sequence[Kept], options: Options) -> tuple[list[Kept], Places]:
-    """Suppression by boxes before anything is drawn: what is left of each crop, and the order."""
-    boxes = np.concatenate([kept.boxes for kept in crops])
-    preferred = np.repeat([_preference(kept.crop) for kept in crops], [len(kept) for kept in crops])
-    stays = suppress_boxes(boxes, preferred, options.crop_nms, options.protocol)
-    starts = np.cumsum([0, *(len(kept) for kept in crops)])
-    left = []
-    for kept, start in zip(crops, starts[:-1], strict=True):
-        mine = np.sort(stays[(stays >= start) & (stays < start + len(kept))])
-        left.append(kept.take(mine - start))
-    return left, np.searchsorted(np.sort(stays), stays)
+    preferred = [_preference(one.crop) for one in every]
+    return _suppressed(every, preferred, options.crop_nms, options)
 
 
 def _preference(crop: Crop) -> np.float32:
@@ -156,7 +135,7 @@ def _drawn(kept: Kept, shape: tuple[int, int], options: Options) -> list[Automat
             float(kept.stability[i]),
             (float(kept.points[i, 0]), float(kept.points[i, 1])),
             kept.crop,
-            _box(kept.boxes[i]),
+            tuple(kept.boxes[i].tolist()),
         )
         for i, mask in enumerate(kept.masks(shape, options.threshold))
     ]
@@ -164,17 +143,24 @@ def _drawn(kept: Kept, shape: tuple[int, int], options: Options) -> list[Automat
 
 def _cleaned(masks: Sequence[AutomaticMask], options: Options) -> list[AutomaticMask]:
     """Without small regions; of masks that now overlap the untouched ones stay."""
-    if not masks:
-        return []
     after = [_clean(one, options) for one in masks]
     scores = [0.0 if one.cleaned else 1.0 for one in after]
-    threshold = max(options.box_nms, options.crop_nms)
+    return _suppressed(after, scores, max(options.box_nms, options.crop_nms), options)
+
+
+def _suppressed(
+    masks: Sequence[AutomaticMask],
+    preferred: npt.ArrayLike,
+    threshold: float,
+    options: Options,
+) -> list[AutomaticMask]:
+    """The masks that stay, the preferred first, by the overlap of boxes or of masks."""
     if options.nms == "masks":
-        kept = suppress_masks([one.mask for one in after], scores, threshold)
+        kept = suppress_masks([one.mask for one in masks], preferred, threshold)
     else:
-        boxes = [_tight(one.mask) for one in after]
-        kept = suppress_boxes(boxes, scores, threshold, options.protocol)
-    return [after[i] for i in kept]
+        boxes = [one.box for one in masks]
+        kept = suppress_boxes(boxes, preferred, threshold, options.protocol)
+    return [masks[i] for i in kept]
 
 
 def _clean(one: AutomaticMask, options: Options) -> AutomaticMask:
@@ -182,18 +168,7 @@ def _clean(one: AutomaticMask, options: Options) -> AutomaticMask:
     if not changed:
         return one
     mask = Mask.of(bits)
-    return replace(one, mask=mask, box=_tight(mask), cleaned=True)
-
-
-def _tight(mask: Mask) -> tuple[int, int, int, int]:
-    if not mask:
-        return 0, 0, 0, 0
-    return mask.low[1], mask.low[0], mask.high[1] - 1, mask.high[0] - 1
-
-
-def _box(values: npt.NDArray[np.int64]) -> tuple[int, int, int, int]:
-    left, top, right, bottom = values.tolist()
-    return left, top, right, bottom
+    return replace(one, mask=mask, box=box_of(mask), cleaned=True)
 
 
 _SUMMARY = "automatic masks from a grid of clicks, for any model that accepts clicks"
@@ -288,12 +263,10 @@ def clicked_model(
     if not isinstance(model, str):
         made: Model = model
     else:
-        given = {"weights": weights, "device": device, "dtype": dtype}
-        wanted: dict[str, Any] = {k: value for k, value in given.items() if value is not None}
-        spec = Spec.parse(model)
-        if catalogue.models.takes(spec, "resize"):
-            wanted["resize"] = "pillow"
-        made = catalogue.models.make(spec, **wanted)
+        resize = "pillow" if catalogue.models.takes(model, "resize") else None
+        made = catalogue.models.make(
+            model, weights=weights, device=device, dtype=dtype, resize=resize
+        )
     if "click" not in made.card.abilities:
         raise BadInput(f"'{made.card.name}' takes no clicks; automatic masks are made of clicks")
     return made

@@ -97,7 +97,8 @@ class Options:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.type == "float" and not _finite(value):
+            number = isinstance(value, int | float) and math.isfinite(value)
+            if field.type == "float" and not number:
                 raise BadInput(f"automatic masks: {field.name} is a finite number, not {value!r}")
         self._check_counts()
         self._check_choices()
@@ -145,10 +146,6 @@ class Options:
 
 
 _CHOICES = {"clean": Clean, "nms": Nms, "edge": Edge, "output": Output, "protocol": ProtocolName}
-
-
-def _finite(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _check_grids(grids: tuple[Grid, ...], crops: int) -> None:

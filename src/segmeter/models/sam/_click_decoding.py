@@ -1,14 +1,12 @@
 """Single clicks, thousands on one embedding and scored there, and clicks that a gradient moves.
 
-The decoder's passes are large, in half precision where asked and compiled by torch on a GPU. Only
-masks that are needed are made.
+The decoder's passes are large, in half precision where asked and compiled by torch on a GPU.
 """
 
 from __future__ import annotations
 
 import copy
-import importlib.util
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,105 +21,35 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Request
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Target
-from segmeter.models.sam._decoder import Embedding, from_cells
-from segmeter.models.sam._prompt_batches import STABLE, stability
+from segmeter.models.sam._decoder import Embedding
+from segmeter.models.sam._prompt_batches import chosen_of, shown_masks
 from segmeter.models.sam._resizing import Frame, Padded
 
 if TYPE_CHECKING:
     from segmeter.models.sam._encoded import SamEncodedScene
 
 
-def compiles(device: torch.device) -> bool:
-    """Whether torch can compile for a device: CUDA with Triton, which comes with torch."""
-    return device.type == "cuda" and importlib.util.find_spec("triton") is not None
+def click_decoder(encoded: SamEncodedScene, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+    """From scene points `(B, 2)`, `(y, x)`, to low-resolution logits `(B, low, low)`.
 
-
-class SingleClicks:
-    """Predictions for many single positive clicks, without previous masks.
-
-    `compiled` lets torch fuse the steps between matrix products: the batch size is free, so a
-    network is compiled once for all scenes, and results agree to rounding.
+    They are those of the mask that is shown for a single positive click.
     """
+    network, own = encoded.network, encoded.embedding
+    decoder: Any = network.decoder
+    if decoder.training or decoder.iou_token.weight.dtype != dtype:
+        decoder = copy.deepcopy(decoder).to(dtype).eval()
+    fine = None if own.fine is None else (own.fine[0].to(dtype), own.fine[1].to(dtype))
+    image = Embedding((own.cells + network.prompts.no_mask()).to(dtype), fine)
+    position, nothing = encoded.position.to(dtype), image.cells.new_zeros(())
 
-    def __init__(
-        self, encoded: SamEncodedScene, dtype: torch.dtype = torch.float32, compiled: bool = False
-    ) -> None:
-        self.encoded, self.dtype = encoded, dtype
-        if compiled:
-            self._transform = torch.compile(self._transform, dynamic=True)  # type: ignore[method-assign]
-            self._masks = torch.compile(self._masks, dynamic=True)  # type: ignore[method-assign]
-        self._decoder: Any = _in_precision(encoded.network.decoder, dtype)
-        own = encoded.embedding
-        fine = None if own.fine is None else (own.fine[0].to(dtype), own.fine[1].to(dtype))
-        with torch.no_grad():
-            cells = own.cells + encoded.network.prompts.no_mask()
-            self._image = Embedding(cells.to(dtype), fine)
-            self._position = encoded.position.to(dtype)
+    def decode(points: Tensor) -> Tensor:
+        sparse = encoded.encode_clicks(points).to(dtype)
+        logits, scores = decoder(image, position, sparse, nothing)
+        lone = torch.ones(len(points), dtype=torch.bool, device=points.device)
+        first = logits[:, :1].float()
+        return chosen_of(logits, shown_masks(encoded.policy, network.second, first, scores, lone))
 
-    def tokens(self, points: Tensor) -> Tensor:
-        """Prompt tokens `(B, 2, width)` of scene points `(B, 2)`, `(y, x)`."""
-        return self.encoded.encode_clicks(points).to(self.dtype)
-
-    def logits(self, sparse: Tensor) -> Tensor:
-        """Low-resolution logits `(B, low, low)` of the mask that is shown for each click."""
-        tokens, cells, scores = self._scored(sparse)
-        best = 1 + scores[:, 1:].argmax(dim=1)
-        mlps = self._decoder.output_hypernetworks_mlps
-        heads = torch.stack([mlp(tokens[:, i]) for i, mlp in enumerate(mlps)], dim=2)
-        chosen = heads.take_along_dim(best[:, None, None], dim=2)
-        if not (self.encoded.network.second and self.encoded.policy.masks == "published"):
-            return self._masks(cells, chosen)[:, 0]
-        single, other = self._masks(cells, torch.cat([heads[:, :, :1], chosen], dim=2)).unbind(1)
-        return single.where((stability(single.float()) >= STABLE)[:, None, None], other)
-
-    def candidates(
-        self, sparse: Tensor, above: float, numbers: Sequence[int] = (1, 2, 3)
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Maps `(m, low, low)`, scores and clicks of the masks of each click that pass.
-
-        `numbers` say which of the decoder's masks: the three of a lone click, or 0, the one of
-        an unambiguous prompt.
-
-        The score is known before any map is made: clicks without a mask above are left there.
-        """
-        tokens, cells, scores = self._scored(sparse)
-        scores = scores[:, list(numbers)]
-        scores = (scores.sigmoid() if self._decoder.fine else scores).float()
-        passed = scores > above if above > 0 else torch.ones_like(scores, dtype=torch.bool)
-        click, which = passed.nonzero().unbind(1)
-        some, row = click.unique_consecutive(return_inverse=True)  # type: ignore[no-untyped-call]
-        if not len(some):
-            low = 4 * self.encoded.network.prompts.grid_side
-            return cells.new_zeros(0, low, low).float(), scores[click, which], click
-        mlps = self._decoder.output_hypernetworks_mlps
-        heads = torch.stack([mlps[i](tokens[some, i]) for i in numbers], dim=2)
-        maps = self._masks(cells if len(some) == len(cells) else cells[some], heads)
-        return maps[row, which].float(), scores[click, which], click
-
-    def _scored(self, sparse: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Tokens of the masks, cells, and the scores as the head gives them."""
-        own = self._decoder._own_tokens().expand(len(sparse), -1, -1)
-        tokens, cells = self._transform(torch.cat([own, sparse], 1))
-        tokens = tokens[:, 1:] if self._decoder.fine else tokens
-        return tokens[:, 1:], cells, self._decoder.iou_prediction_head(tokens[:, 0])
-
-    def _transform(self, start: Tensor) -> tuple[Tensor, Tensor]:
-        """The two-way transformer: tokens `(B, T, C)` and cells `(B, N, C)`."""
-        tokens, cells = self._decoder.transformer(start, self._image.cells, self._position)
-        return tokens, cells
-
-    def _masks(self, cells: Tensor, heads: Tensor) -> Tensor:
-        """Logits `(B, k, low, low)` for mask heads `(B, width / 8, k)`."""
-        pixels = self._decoder._enlarge(self._image, cells)
-        answers = pixels.flatten(1, 2) @ heads
-        return from_cells(answers, self.encoded.network.prompts.grid_side, 2)
-
-
-def _in_precision(decoder: Any, dtype: torch.dtype) -> Any:
-    """The decoder itself where it has that precision already, else a copy."""
-    if decoder.iou_token.weight.dtype == dtype and not decoder.training:
-        return decoder
-    return copy.deepcopy(decoder).to(dtype).eval()
+    return decode
 
 
 def count(bits: Tensor) -> Tensor:
@@ -144,27 +72,22 @@ PIXELS_AT_ONCE = 1 << 26
 
 
 class DeviceJudge:
-    """IoU and Boundary IoU of low-resolution logits against one target.
-
-    Both resizings of a SAM are linear and work on rows and columns apart, so together they
-    are one matrix from the left and one from the right.
-    """
+    """IoU and Boundary IoU of low-resolution logits against one target, on a device."""
 
     def __init__(
         self,
         frame: Frame,
         target: Target,
-        low: int,
-        like: Tensor,
+        device: torch.device,
         reach: int = 0,
         compiled: bool = False,
     ) -> None:
         """`reach` is the width of the boundary's band in pixels; 0 leaves it out."""
-        self._rows, self._columns = (_axis(frame, axis, low).to(like) for axis in (0, 1))
-        self._reach, self._pixels = reach, frame.shape[0] * frame.shape[1]
+        self._frame, self._reach = frame, reach
+        self._score = torch.compile(self._scores, dynamic=False) if compiled else self._scores
         ignored = target.ignore or Mask.empty(target.mask.shape)
         whole, self._judged = (
-            torch.from_numpy(bits)[None].to(like.device)
+            torch.from_numpy(bits)[None].to(device)
             for bits in (target.mask.dense(), ~ignored.dense())
         )
         self._ground_truth = whole & self._judged
@@ -174,16 +97,15 @@ class DeviceJudge:
         self._inner = (
             self._ground_truth & ~erode(self._ground_truth, reach) if self._hidden else self._band
         )
-        self._score = torch.compile(self._scores, dynamic=False) if compiled else self._scores
 
     def __call__(self, logits: Tensor) -> Tensor:
         """Scores `(B, 2)` of logits `(B, low, low)`: IoU, and Boundary IoU or NaN."""
-        step = max(1, PIXELS_AT_ONCE // self._pixels)
-        parts = [logits[i : i + step] for i in range(0, len(logits), step)]
-        return torch.cat([self._score(part) for part in parts])
+        height, width = self._frame.shape
+        step = max(1, PIXELS_AT_ONCE // max(height * width, self._frame.side**2))
+        return torch.cat([self._score(part) for part in torch.split(logits, step)])
 
     def _scores(self, logits: Tensor) -> Tensor:
-        prediction = self._rows @ logits @ self._columns.T > 0
+        prediction = self._frame.leave(logits[:, None])[:, 0] > 0
         iou = self._ratio(prediction, self._ground_truth)
         if not self._reach:
             return torch.stack([iou, torch.full_like(iou, torch.nan)], dim=1)
@@ -204,30 +126,20 @@ class DeviceJudge:
         return torch.where(either > 0, both / either.clamp_min(1), 1.0)
 
 
-def _axis(frame: Frame, axis: int, low: int) -> Tensor:
-    """How the frame resizes one axis: `(pixels, low)`."""
-    sizes = [frame.shape[axis]]
-    if isinstance(frame, Padded):
-        sizes = [frame.side, frame.shape[axis]]
-    weights = torch.eye(low)[None, None]
-    for i, size in enumerate(sizes):
-        weights = F.interpolate(weights, (size, low), mode="bilinear", align_corners=False)
-        if i == 0 and isinstance(frame, Padded):
-            weights = weights[:, :, : frame.inside[axis]]
-    return weights[0, 0]
+TOGETHER = {"cpu": 2, "cuda": 512}
+"""Clicks that share a pass of the decoder, at most (perf/automatic.py)."""
+
+CLICK_BYTES = 128 << 20
+"""Memory of a device for each click that shares a pass, three times what a click takes."""
 
 
-MANY = 1 << 16
-
-
-def clicks_at_once(device: str, clicks: int) -> int:
-    """Clicks that go through the decoder together: by device and number, so the same always.
-
-    More of them would take too much memory of a GPU that several workers share.
-    """
-    if device == "cpu":
-        return 4
-    return 512 if clicks >= MANY else 256
+def together(device: torch.device) -> int:
+    """Clicks that share a pass; the device's whole memory decides, not what is free just now."""
+    most = TOGETHER.get(device.type, 64)
+    if device.type != "cuda":
+        return most
+    state = torch.cuda.get_device_properties(device).total_memory
+    return int(min(most, max(16, state // CLICK_BYTES)))
 
 
 @torch.no_grad()
@@ -264,47 +176,31 @@ def single_click_scores(
     compiled
         Let torch compile decoder and judge; worth it from some ten thousand clicks on.
     """
-    device = encoded.network.device
-    on_cuda = device.type == "cuda"
-    half = on_cuda if half is None else half
-    clicks = encoded.single_clicks(dtype or (torch.float16 if half else torch.float32))
-    if clicks is None:
+    if encoded.embedding.quality is not None:
         return None
-    decode = torch.compile(clicks.logits, dynamic=False) if compiled else clicks.logits
+    device = encoded.network.device
+    half = device.type == "cuda" if half is None else half
+    dtype = dtype or (torch.float16 if half else torch.float32)
+    decode = click_decoder(encoded, dtype)
+    decode = torch.compile(decode, dynamic=False) if compiled else decode
     judge = None
-    if on_cuda:
-        low, like = 4 * encoded.network.prompts.grid_side, torch.empty(0, dtype=clicks.dtype)
-        like = like.to(device)
-        judge = DeviceJudge(encoded.frame, target, low, like, band_px, compiled)
-    size = clicks_at_once(device.type, len(points))
+    if device.type == "cuda":
+        judge = DeviceJudge(encoded.frame, target, device, band_px, compiled)
+    size = together(device)
     scores = []
-    for logits in _decoded(decode, clicks.tokens, torch.from_numpy(points).to(device), size):
+    for part in torch.split(torch.from_numpy(points).to(device).float(), size):
+        # The last batch is filled up, lest a compiled decoder be compiled again.
+        filled = F.pad(part, (0, 0, 0, size - len(part))) if compiled else part
+        logits = decode(filled)
         if judge is not None:
             # Left on the device: waiting for each batch would leave it idle between them.
             scores.append(judge(logits))
         else:
             pairs = [judge_pair(target, mask) for mask in encoded.masks_of(logits.float())]
-            scores.append(torch.tensor(pairs, dtype=torch.float64))
+            scores.append(torch.tensor(pairs, dtype=torch.float64).reshape(-1, 2))
         if progress is not None:
             progress(min(size * len(scores), len(points)), len(points))
-    return torch.cat(scores)[: len(points)].double().cpu().numpy() if scores else np.zeros((0, 2))
-
-
-def _decoded(
-    decode: Callable[[Tensor], Tensor],
-    tokens: Callable[[Tensor], Tensor],
-    points: Tensor,
-    size: int,
-) -> Iterator[Tensor]:
-    """Logits of so many clicks at a time.
-
-    On a GPU the last batch is filled up, lest a compiled decoder be compiled again.
-    """
-    places = points.float()
-    for start in range(0, len(places), size):
-        part = places[start : start + size]
-        filled = F.pad(part, (0, 0, 0, size - len(part))) if part.is_cuda else part
-        yield decode(tokens(filled))
+    return torch.cat(scores)[: len(points)].double().cpu().numpy()
 
 
 class MovablePoints:
@@ -327,10 +223,7 @@ class MovablePoints:
         self._last = [
             sum(isinstance(p, Click) for p in request.prompts) - 1 for request in requests
         ]  # clicks come first among the tokens, strokes and boxes do not occur here
-        with torch.no_grad():
-            self._dense = [
-                encoded.encode_masks([encoded.mask_prompt(request)]) for request in requests
-            ]
+        self._masks = [encoded.mask_prompt(request) for request in requests]
 
     def start(self) -> Tensor:
         scale = torch.tensor(self._encoded.frame.scale)
@@ -342,7 +235,8 @@ class MovablePoints:
         found: dict[int, Tensor] = {}
         for group in self._encoded.groups([len(labels) for _, labels in self._tokens]):
             sparse = self._sparse(group, moved)
-            dense = self._stack([self._dense[i] for i in group])
+            with torch.no_grad():
+                dense = self._encoded.encode_masks([self._masks[i] for i in group])
             logits, scores = self._encoded.decode(sparse, dense)
             first = [len(self._requests[i].prompts) == 1 for i in group]
             shown = self._encoded.choose(logits.detach(), scores.detach(), first)
@@ -383,9 +277,3 @@ class MovablePoints:
             place[k, self._last[i]] = True
         free = points.masked_scatter(place[..., None].expand_as(points), moved[list(group)])
         return self._encoded.encode_points(free, labels)
-
-    def _stack(self, dense: list[Tensor]) -> Tensor:
-        most = max(d.shape[1] for d in dense)
-        if most == 1:
-            return dense[0]
-        return torch.cat([d.expand(-1, most, -1) for d in dense])

@@ -3,11 +3,8 @@
 Written from the papers of SAM (arXiv 2304.02643), SAM 2 (2408.00714) and SAM-HQ
 (2306.01567); parameter names are those of the original SAM, so its files load as they are.
 
-The image stays a list of tokens `(requests, cells, channels)` from beginning to end. The 2 x 2
-convolutions with stride 2 that shrink a mask prompt and enlarge the answer never mix two
-cells, so each is one matrix product on that list, and pixels are put in their places once,
-when there are four values left of each. Requests without a mask prompt share the image until
-its tokens have attended to theirs, so the image's side of the first block is computed once.
+Requests without a mask prompt share the image, a list of tokens `(1, cells, channels)`, until its
+tokens have attended to theirs, so the image's side of the first block is computed once.
 """
 
 from __future__ import annotations
@@ -21,9 +18,6 @@ from typing import Any, Self
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-
-_STRETCH = 128
-"""Cells that are summed up in one product."""
 
 
 def named(**parts: nn.Module) -> nn.Sequential:
@@ -102,29 +96,19 @@ class _Attention(nn.Module):
 
 
 def _attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Attention of few tokens and many cells, `(B, 8, n, d)` each.
+    """Attention of few tokens and many cells, `(B, 8, n, d)` each; one image serves all requests.
 
-    In float32 on a GPU torch's own kernel walks all cells with one block for each head, two
-    thirds of a whole answer's time; as plain products over stretches of the cells it takes a
-    tenth of that (perf/session.py). One image's keys serve the tokens of all requests at once.
+    In float32 on a GPU torch's own kernel walks all cells with one block for each head, and a
+    whole answer takes 2.6 times as long (perf/decoder_paths.py).
     """
-    if len(k) == 1 < len(q):
-        joined = _attended(q.transpose(0, 1).flatten(1, 2)[None], k, v)[0]
-        return joined.reshape(len(joined), len(q), -1, joined.shape[-1]).transpose(0, 1)
-    if len(q) == 1 < len(k):
-        q = q.expand(len(k), -1, -1, -1)
-    if not q.is_cuda or q.dtype != torch.float32:
-        return F.scaled_dot_product_attention(q, k, v)
-    share = (q * q.shape[-1] ** -0.5 @ k.transpose(2, 3)).softmax(-1)
-    batch, heads, cells, width = v.shape
-    if cells % _STRETCH or cells == _STRETCH:
-        return share @ v
-    stretches = share.reshape(batch, heads, q.shape[2], -1, _STRETCH).transpose(2, 3)
-    return (stretches @ v.reshape(batch, heads, -1, _STRETCH, width)).sum(2)
+    if q.is_cuda and q.dtype == torch.float32:
+        return (q * q.shape[-1] ** -0.5 @ k.transpose(2, 3)).softmax(-1) @ v
+    if q.shape[0] > k.shape[0]:
+        k, v = (x.expand(q.shape[0], -1, -1, -1) for x in (k, v))
+    elif q.shape[0] < k.shape[0]:
+        q = q.expand(k.shape[0], -1, -1, -1)
+    return F.scaled_dot_product_attention(q, k, v)
 
-
-_FEW = 64
-"""Channels up to which layer norms are computed in plain steps on a GPU."""
 
 NOT_A_POINT = -1
 """Label of the padding token; 0 and 1 are clicks, 2 and 3 the corners of a box."""
@@ -139,8 +123,8 @@ class Embedding:
     cells
         `(1, side * side, 256)`, the cells row by row.
     fine
-        SAM 2: the two finer maps of its pyramid, in the layout of `to_cells`,
-        `(1, cells, 4, 64)` and `(1, cells, 16, 32)`.
+        SAM 2: the two finer maps of its pyramid, `(1, 64, 2 * side, 2 * side)` and
+        `(1, 32, 4 * side, 4 * side)`.
     quality
         SAM-HQ: the fused features `(1, 32, 4 * side, 4 * side)`.
     """
@@ -162,29 +146,14 @@ class Embedding:
         ]
 
 
-def to_cells(grid: Tensor, levels: int) -> Tensor:
-    """A map `(B, C, H, W)` as `(B, cells, 4 ** levels, C)`, its finer pixels cell by cell.
-
-    Inside a cell the quarters come first, then the quarters of the quarters.
-    """
-    batch, channels, height, width = grid.shape
-    halves = [2] * levels
-    split = grid.reshape(batch, channels, height >> levels, *halves, width >> levels, *halves)
-    rows = range(2, 3 + levels)
-    columns = range(3 + levels, 4 + 2 * levels)
-    order = [axis for pair in zip(rows, columns, strict=True) for axis in pair]
-    cells = (height >> levels) * (width >> levels)
-    return split.permute(0, *order, 1).reshape(batch, cells, 4**levels, channels)
+def to_tokens(grid: Tensor) -> Tensor:
+    """A map `(B, C, H, W)`, or a cube, as a list of its cells `(B, cells, C)`."""
+    return grid.flatten(2).transpose(1, 2)
 
 
-def from_cells(cells: Tensor, side: int, levels: int) -> Tensor:
-    """The inverse of `to_cells` for a square map: `(B, C, side << levels, side << levels)`."""
-    batch, channels = cells.shape[0], cells.shape[-1]
-    split = cells.reshape(batch, side, side, *[2] * (2 * levels), channels)
-    rows = range(1, 2 + 2 * levels, 2)
-    columns = range(2, 3 + 2 * levels, 2)
-    full = side << levels
-    return split.permute(0, 3 + 2 * levels, *rows, *columns).reshape(batch, channels, full, full)
+def to_grid(tokens: Tensor, side: int) -> Tensor:
+    """The inverse for a square map."""
+    return tokens.transpose(1, 2).reshape(*tokens.shape[::2], side, side)
 
 
 class PromptTokens(nn.Module):
@@ -242,15 +211,7 @@ class PromptEncoder(PromptTokens):
 
     def masks(self, logits: Tensor) -> Tensor:
         """Dense prompt `(B, cells, width)` of low-resolution logits `(B, 1, 4 side, 4 side)`."""
-        parts: Any = self.mask_downscaling  # a Sequential does not say what its members are
-        first, norm1, _, second, norm2, _, last = parts
-        x = to_cells(logits.to(first.weight.dtype), 2)
-        batch, cells = x.shape[:2]
-        # The quarter's quarters are the kernel's four inputs.
-        x = F.gelu(norm1.last(_linear(x.reshape(batch, cells, 4, 4), first)))
-        x = x.transpose(2, 3).reshape(batch, cells, 16)  # channel first, as the kernel has it
-        x = F.gelu(norm2.last(_linear(x, second)))
-        return _linear(x, last)
+        return to_tokens(self.mask_downscaling(logits.to(self.no_mask_embed.weight.dtype)))
 
     def position(self) -> Tensor:
         """Positional code `(1, cells, width)` of the cells' centres."""
@@ -339,28 +300,17 @@ class MaskDecoder(nn.Module):
         return torch.cat(parts)[None]
 
     def _masks(self, image: Embedding, tokens: Tensor, cells: Tensor) -> Tensor:
-        side = math.isqrt(cells.shape[1])
-        pixels = self._enlarge(image, cells)
+        enlarge: Any = self.output_upscaling  # a Sequential does not say what its members are
+        first, norm, active, second, _ = enlarge
+        x = first(to_grid(cells, math.isqrt(cells.shape[1])))
+        x = second(active(norm(x if image.fine is None else x + image.fine[0])))
+        pixels = active(x if image.fine is None else x + image.fine[1])
         heads = [mlp(tokens[:, i]) for i, mlp in enumerate(self.output_hypernetworks_mlps)]
-        answers = pixels.flatten(1, 2) @ torch.stack(heads, dim=2)
-        masks = from_cells(answers, side, 2)
+        masks = torch.einsum("bkc,bchw->bkhw", torch.stack(heads, dim=1), pixels)
         if image.quality is None:
             return masks
-        refined = self.embedding_maskfeature(from_cells(pixels, side, 2)) + image.quality
+        refined = self.embedding_maskfeature(pixels) + image.quality
         return masks + torch.einsum("bc,bchw->bhw", self.hf_mlp(tokens[:, 4]), refined)[:, None]
-
-    def _enlarge(self, image: Embedding, cells: Tensor) -> Tensor:
-        """Sixteen pixels of 32 channels for each cell: `(B, cells, 16, 32)`."""
-        parts: Any = self.output_upscaling
-        first, norm, _, second, _ = parts
-        x = _quarters(cells, first)
-        if image.fine is not None:
-            x = x + image.fine[0]
-        x = F.gelu(norm.last(x))
-        x = _quarters(x, second).flatten(2, 3)
-        if image.fine is not None:
-            x = x + image.fine[1]
-        return F.gelu(x)
 
 
 class _FourierCode(nn.Module):
@@ -395,17 +345,10 @@ class ChannelNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
         self.bias = nn.Parameter(torch.zeros(width))
 
-    def last(self, x: Tensor) -> Tensor:
-        """For channels in the last place."""
-        if x.is_cuda and x.dtype == torch.float32 and x.shape[-1] <= _FEW:
-            # Torch's kernel gives each pixel a block of threads: a tenth as fast for 4 channels.
-            spread, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
-            return torch.addcmul(self.bias, (x - mean) * torch.rsqrt(spread + 1e-6), self.weight)
-        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, 1e-6)
-
     def forward(self, x: Tensor) -> Tensor:
         """For maps `(B, C, H, W)` and cubes `(B, C, D, H, W)`."""
-        return channels_first(self.last(channels_last(x)))
+        shape = self.weight.shape
+        return channels_first(F.layer_norm(channels_last(x), shape, self.weight, self.bias, 1e-6))
 
 
 def channels_last(x: Tensor) -> Tensor:
@@ -454,16 +397,3 @@ def _enlarger(width: int, inner: int, out: int) -> nn.Sequential:
         nn.GELU(),
         nn.ConvTranspose2d(inner, out, 2, 2),
     )
-
-
-def _linear(x: Tensor, convolution: nn.Conv2d) -> Tensor:
-    """A convolution whose kernel's inputs lie in the last place of `x`, channel by channel."""
-    return F.linear(x, convolution.weight.flatten(1), convolution.bias)
-
-
-def _quarters(x: Tensor, convolution: nn.ConvTranspose2d) -> Tensor:
-    """A 2 x 2 transposed convolution with stride 2: `(..., C)` to `(..., 4, C')`."""
-    weight = convolution.weight.permute(2, 3, 1, 0).flatten(0, 2)
-    assert convolution.bias is not None
-    out = F.linear(x, weight, convolution.bias.repeat(4))
-    return out.reshape(*x.shape[:-1], 4, -1)

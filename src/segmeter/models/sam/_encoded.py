@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partialmethod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,19 +31,15 @@ from segmeter.models.automatic.candidates import (
 )
 from segmeter.models.sam._click_decoding import (
     MovablePoints,
-    SingleClicks,
-    compiles,
     single_click_scores,
 )
 from segmeter.models.sam._cuda_graphs import Decoded, Floats, graphs_of
 from segmeter.models.sam._decoder import NOT_A_POINT, Embedding
-from segmeter.models.sam._point_grid import candidates, refined, single_candidates
+from segmeter.models.sam._point_grid import candidates, refined
 from segmeter.models.sam._prompt_batches import (
     Policy,
-    chosen_of,
     fed_back,
     hint_of,
-    is_ambiguous,
     labelled_points,
     of_equal_size,
     shown_masks,
@@ -133,38 +129,23 @@ class SamEncodedScene:
             labels = np.array([sets[i][1] for i in group], np.int64).reshape(len(group), -1)
             masks = [self.mask_prompt(requests[i]) for i in group]
             first = [self.is_ambiguous(requests[i]) for i in group]
-            found = self._replayed(points, labels, masks, first)
-            found = found or self.decoded(points, labels, masks, first)
-            made |= zip(group, self._predictions(*found), strict=True)
+            graphs = graphs_of(self) if points.size else None
+            found = graphs.decoded(self, points, labels, masks, first) if graphs else None
+            logits, scores, shown, back = found or self.decoded(points, labels, masks, first)
+            own = scores.cpu().numpy()
+            for at, (i, index) in enumerate(zip(group, shown.tolist(), strict=True)):
+                made[i] = SamPrediction(self, logits[at], own[at], index, back[at : at + 1])
         return [made[i] for i in range(len(requests))]
-
-    def _replayed(
-        self, points: Floats, labels: Labels, masks: Sequence[Tensor | None], first: Sequence[bool]
-    ) -> Decoded | None:
-        """By a captured graph, where the device has one."""
-        graphs = graphs_of(self.network) if self.graphs and points.size else None
-        if graphs is None or self.embedding.quality is not None:
-            return None
-        return graphs.decoded(self, points, labels, masks, first)
 
     def decoded(
         self, points: Floats, labels: Labels, masks: Sequence[Tensor | None], first: Sequence[bool]
     ) -> Decoded:
-        """Step by step: logits, scores, which mask is shown, its logits and what is fed back."""
-        device, second = self.network.device, self.network.second
+        """Step by step: logits, scores, which mask is shown and what of it is fed back."""
+        device = self.network.device
         sparse = self.encode_points(arriving(points, device), arriving(labels, device))
         logits, scores = self.decode(sparse, self.encode_masks(masks))
         shown = self.choose(logits, scores, first)
-        chosen = chosen_of(logits, shown)
-        return logits, scores, shown, chosen, fed_back(self.policy, second, chosen)
-
-    def _predictions(
-        self, logits: Tensor, scores: Tensor, shown: Tensor, chosen: Tensor, back: Tensor
-    ) -> Iterator[SamPrediction]:
-        """The predictions of a decoder pass."""
-        own = scores.cpu().numpy()
-        for at, index in enumerate(shown.tolist()):
-            yield SamPrediction(self, logits[at], own[at], index, back[at : at + 1])
+        return logits, scores, shown, fed_back(self.policy, self.network.second, logits, shown)
 
     def encode_points(self, points: Tensor, labels: Tensor) -> Tensor:
         """Tokens `(B, n, 256)` of scene points `(B, n, 2)`, `(y, x)`; differentiable in them.
@@ -233,25 +214,21 @@ class SamEncodedScene:
         return shown_masks(self.policy, self.network.second, logits, scores, several)
 
     def is_ambiguous(self, request: Request) -> bool:
-        """Whether the prompts may mean several things, so that three masks are offered."""
-        return is_ambiguous(request, self.policy, self.network.second)
+        """Whether the prompts may mean several things, so that three masks are offered.
 
-    def single_clicks(
-        self, dtype: torch.dtype = torch.float32, compiled: bool = False
-    ) -> SingleClicks | None:
-        """A decoder for thousands of single clicks; SAM-HQ's refinement has no such way."""
-        return None if self.embedding.quality is not None else SingleClicks(self, dtype, compiled)
+        A lone click does; by the first SAM's own rule a lone box does too, and neither does
+        once logits are fed back.
+        """
+        if len(request.prompts) != 1:
+            return False
+        if self.policy.masks != "zeroshot" or self.network.second:
+            return isinstance(request.prompts[0], Click)
+        return request.state is None and isinstance(request.prompts[0], Click | Box)
 
     single_click_scores = single_click_scores
     candidates = candidates
-    single_candidates = single_candidates
+    single_candidates = partialmethod(candidates, tokens=(0,))
     refined = refined
-
-    @cached_property
-    def grid_clicks(self) -> SingleClicks | None:
-        """The decoder for a grid of clicks in the network's own precision, made once."""
-        dtype = self.network.prompts.no_mask_embed.weight.dtype
-        return self.single_clicks(dtype, compiled=compiles(self.network.device))
 
     def movable_clicks(self, requests: Sequence[Request]) -> MovablePoints:
         """The same requests with a movable last click, for gradient attacks."""

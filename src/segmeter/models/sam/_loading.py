@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor
 
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import NotFound
 from segmeter.models import weights
 from segmeter.models.checkpoints import Checkpoint, fill
-from segmeter.models.sam._cuda_graphs import EncoderGraph
-from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder, to_cells
+from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder, to_tokens
 from segmeter.models.sam._hiera import encoder_of, image_side
 from segmeter.models.sam._resizing import Frame, Padded, Squeezed
 from segmeter.models.sam._vit import SamVit, TinyVit
@@ -52,7 +51,8 @@ class SamNetwork:
         grid: int = 0,
     ) -> None:
         """With random weights; `filled` reads them. `quality` is SAM-HQ's encoder width, or 0."""
-        self.device, self.dtype, self.side = pick_device(device), pick_dtype(dtype), side
+        self.device, self.dtype = weights.pick_device(device), weights.pick_dtype(dtype)
+        self.side = side
         self.encoder, self.second, self._quality = encoder, second, bool(quality)
         self.prompts = PromptEncoder(side, grid or side // 16)
         width, token = (0, bool(quality)) if second else (quality, False)
@@ -64,7 +64,6 @@ class SamNetwork:
             named["finer_maps"] = self._finer
         self.parts = torch.nn.ModuleDict(named)
         self.parts.eval().requires_grad_(False)
-        self._graph = EncoderGraph()
 
     @classmethod
     def sized(cls, checkpoint: Checkpoint, device: str, dtype: str) -> SamNetwork:
@@ -96,19 +95,13 @@ class SamNetwork:
         return Squeezed(shape, self.side) if self.second else Padded(shape, self.side)
 
     def encode(self, pixels: Tensor) -> Embedding:
-        """By a captured graph where that is worth it: not for SAM 2 (perf/decoder_paths.py)."""
-        if self.second or self._quality:
-            return self._embedding(pixels)
-        return self._graph(self._embedding, pixels)
-
-    def _embedding(self, pixels: Tensor) -> Embedding:
         if self.second:
             made = _pyramid(*self._finer(*self.encoder(pixels.to(self.dtype))))
             return replace(made, quality=made.cells.new_zeros(())) if self._quality else made
         if not self._quality:
-            return Embedding(_flat(self.encoder(pixels.to(self.dtype))))
+            return Embedding(to_tokens(self.encoder(pixels.to(self.dtype))).contiguous())
         coarse, early = self.encoder.features(pixels.to(self.dtype))
-        return Embedding(_flat(coarse), quality=self.decoder.fuse(coarse, early))
+        return Embedding(to_tokens(coarse).contiguous(), quality=self.decoder.fuse(coarse, early))
 
 
 class HubNetwork(SamNetwork):
@@ -153,11 +146,6 @@ class FinerMaps(torch.nn.Module):
         return self.conv_s0(fine), self.conv_s1(middle), marked
 
 
-def mobile_sam(device: str = "cpu", dtype: str = "float32") -> SamNetwork:
-    """MobileSAM with random weights."""
-    return SamNetwork(TinyVit(), device=device, dtype=dtype)
-
-
 def _encoder_sizes(checkpoint: Checkpoint) -> dict[str, tuple[int, ...]]:
     """Shapes of the encoder's parameters by their names in `SamVit`."""
     start, blocks = (
@@ -182,37 +170,8 @@ def decoder_tensors(state: Mapping[str, Tensor], parts: torch.nn.Module) -> dict
     return tensors
 
 
-def device_name(device: torch.device) -> str:
-    """`cpu`, or which card it is: a report says on what its seconds were measured."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
-
-
-def pick_device(name: str) -> torch.device:
-    """`auto` is the first CUDA device when there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise BadInput(f"no device '{name}'; use auto, cpu, cuda or cuda:1") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise BadInput(f"device '{name}' is asked for but torch sees no CUDA device here")
-    return device
-
-
-def pick_dtype(name: str) -> torch.dtype:
-    dtypes = {t: getattr(torch, t) for t in ("float32", "float16", "bfloat16")}
-    if name not in dtypes:
-        raise BadInput(f"no dtype '{name}'; use one of {', '.join(dtypes)}")
-    return dtypes[name]  # type: ignore[no-any-return]
-
-
-def _flat(grid: Tensor) -> Tensor:
-    return grid.flatten(2).transpose(1, 2).contiguous()
-
-
 def _pyramid(fine: Tensor, middle: Tensor, coarse: Tensor) -> Embedding:
-    return Embedding(_flat(coarse), (to_cells(middle, 1), to_cells(fine, 2)))
+    return Embedding(to_tokens(coarse).contiguous(), (middle, fine))
 
 
 def _sizes(config: Any) -> tuple[int, int]:

@@ -152,6 +152,7 @@ def _fit(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 class OnnxEncodedScene(SamEncodedScene):
     """Predictions by an ONNX decoder; the encoder has run once."""
 
+    capabilities = frozenset({"KeepsState", "RendersTogether"})
     graphs = False
 
     def __init__(self, pair: OnnxPair, frame: Frame, made: Arrays, policy: Policy) -> None:
@@ -165,9 +166,6 @@ class OnnxEncodedScene(SamEncodedScene):
     @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self._made.values())
-
-    def single_clicks(self, dtype: torch.dtype = torch.float32, compiled: bool = False) -> None:
-        """There is no faster way for thousands of clicks."""
 
     def tokens(self, prompts: Sequence[Prompt]) -> tuple[list[Point], list[int]]:
         """Without the padding point for graphs that append it themselves."""
@@ -200,8 +198,7 @@ class OnnxEncodedScene(SamEncodedScene):
         else:
             logits, scores = logits[:, :1].repeat(1, 4, 1, 1), scores[:, :1].repeat(1, 4)
             shown = torch.zeros(len(logits), dtype=torch.int64)
-        chosen = chosen_of(logits, shown)
-        return logits, scores, shown, chosen, fed_back(self.policy, self._pair.second, chosen)
+        return logits, scores, shown, fed_back(self.policy, self._pair.second, logits, shown)
 
     def _run(
         self, points: Floats, labels: Labels, masks: Sequence[Tensor | None]

@@ -54,18 +54,6 @@ def _clicks(prompt: Prompt) -> list[tuple[Point, bool]]:
             return []
 
 
-def is_ambiguous(request: Request, policy: Policy, second: bool) -> bool:
-    """Whether the prompts may mean several things, so that three masks are offered.
-
-    A lone click does; by the first SAM's own rule a lone box does too, and neither does
-    once logits are fed back.
-    """
-    if policy.masks != "zeroshot" or second:
-        return len(request.prompts) == 1 and isinstance(request.prompts[0], Click)
-    alone = len(request.prompts) == 1 and request.state is None
-    return alone and isinstance(request.prompts[0], Click | Box)
-
-
 def hint_of(request: Request) -> MaskHint | None:
     """The mask that goes in as a prompt: a hint just given, else the memory, else an earlier."""
     hints = [p for p in request.prompts if isinstance(p, MaskHint)]
@@ -139,11 +127,12 @@ def shown_masks(
     return best.where(several, 0)
 
 
-def fed_back(policy: Policy, second: bool, shown: Tensor) -> Tensor:
-    """The part of the shown logits that is fed back as a prompt."""
+def fed_back(policy: Policy, second: bool, logits: Tensor, shown: Tensor) -> Tensor:
+    """What of the logits of the masks shown is fed back as a prompt, `(B, low, low)`."""
+    chosen = chosen_of(logits, shown)
     if policy.sigmoid:
-        return shown.sigmoid()
-    return shown.clamp(-MOST_FEEDBACK, MOST_FEEDBACK) if second else shown
+        return chosen.sigmoid()
+    return chosen.clamp(-MOST_FEEDBACK, MOST_FEEDBACK) if second else chosen
 
 
 def chosen_of(logits: Tensor, shown: Tensor) -> Tensor:

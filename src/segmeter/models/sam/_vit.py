@@ -1,7 +1,7 @@
 """Vision transformers: SAM's, for images and cubes, and TinyViT-5M.
 
-The blocks serve SAM, SAM-HQ, MedSAM, SAM-Med2D (with adapters), SAM-Med3D and SimpleClick; TinyViT
-is the image encoder of MobileSAM, HQ-SAM light and LiteMedSAM.
+The blocks serve SAM, SAM-HQ, MedSAM, SAM-Med2D (with adapters), SAM-Med3D, SegVol and SimpleClick;
+TinyViT is the image encoder of MobileSAM, HQ-SAM light and LiteMedSAM.
 
 Written from the papers of SAM (arXiv 2304.02643), SAM-Med2D (2308.16184), TinyViT (2207.10666) and
 MobileSAM (2306.14289); parameter names are those of the authors' checkpoints. The classifier in
@@ -92,11 +92,13 @@ class VitBlock(nn.Module):
         reach: int = 0,
         axes: str = "hw",
         layers: tuple[str, str] = ("lin1", "lin2"),
+        eps: float = 1e-6,
+        bias: bool = True,
     ) -> None:
         super().__init__()
-        self.norm1 = nn.LayerNorm(width, eps=1e-6)
-        self.norm2 = nn.LayerNorm(width, eps=1e-6)
-        self.attn = VitAttention(width, heads, reach, axes)
+        self.norm1 = nn.LayerNorm(width, eps=eps)
+        self.norm2 = nn.LayerNorm(width, eps=eps)
+        self.attn = VitAttention(width, heads, reach, axes, bias)
         self.mlp = two_layers(width, *layers)
 
     def forward(self, x: Tensor, windows: Sequence[int] | None) -> Tensor:
@@ -111,10 +113,10 @@ class VitBlock(nn.Module):
 class VitAttention(nn.Module):
     """Attention in maps `(B, ..., C)`, with learned codes of the distance along each axis."""
 
-    def __init__(self, width: int, heads: int, reach: int, axes: str) -> None:
+    def __init__(self, width: int, heads: int, reach: int, axes: str, bias: bool) -> None:
         super().__init__()
         self.heads, self.axes = heads, axes if reach else ""
-        self.qkv = nn.Linear(width, 3 * width)
+        self.qkv = nn.Linear(width, 3 * width, bias)
         self.proj = nn.Linear(width, width)
         for axis in self.axes:
             codes = nn.Parameter(torch.zeros(2 * reach - 1, width // heads))

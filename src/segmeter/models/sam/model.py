@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import capable
-from segmeter.core.errors import BadInput, BadWeights, NotFound, check_choice
+from segmeter.core.errors import BadWeights, NotFound, check_choice
 from segmeter.core.models import PROTOCOLS, ModelCard, ProtocolName
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
+from segmeter.models.adapters import as_image
 from segmeter.models.fetching.sources import Hub, offer
 from segmeter.models.sam.tensor_names import is_unused
 from segmeter.models.volumes.slices import EncodesTogether, ReadsSlices
@@ -105,8 +106,7 @@ class Sam(weight_files.CheckpointModel):
         from segmeter.models.sam._resizing import Padded
 
         for scene in images:
-            if scene.header.kind != "image":
-                raise BadInput(f"{scene.name} is a volume, and {self.kind.name} takes images")
+            as_image(scene, self.kind.name)
         height, width = images[0].shape
         frame = self.network.frame((height, width))
         if self.resize == "pillow" and isinstance(frame, Padded):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from segmeter.core.scenes import Pixels
 from segmeter.models._enlarging import Enlargement
-from segmeter.models.sam._decoder import Embedding, named
+from segmeter.models.sam._decoder import named
 from segmeter.models.sam._loading import SamNetwork
 from segmeter.models.sam._resizing import (
     DEVIATION,
@@ -108,9 +108,6 @@ class MedicalNetwork(SamNetwork):
 
     def frame(self, shape: tuple[int, int]) -> Frame:
         return self._frame(shape)
-
-    def encode(self, pixels: Tensor) -> Embedding:
-        return self._embedding(pixels)
 
 
 class ScribbleUNet(nn.Module):

@@ -20,8 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from segmeter.models.sam._decoder import MaskDecoder, PromptTokens, mask_downscaling
-from segmeter.models.sam._vit import SamVit, two_layers
+from segmeter.models.sam._decoder import MaskDecoder, PromptTokens, mask_downscaling, to_tokens
+from segmeter.models.sam._vit import SamVit, VitBlock
 
 Size = tuple[int, int, int]
 _PATCH = 16
@@ -83,13 +83,13 @@ class SamMed3dNetwork(nn.Module):
 
     def encode(self, cube: Tensor) -> Tensor:
         """Cells `(1, cells, 384)` of a cube `(1, 1, side, side, side)`."""
-        return self.image_encoder(cube).flatten(2).transpose(1, 2).contiguous()
+        return to_tokens(self.image_encoder(cube)).contiguous()
 
     def decode(self, cells: Tensor, points: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
         """Logits `(1, side / 4, ...)` for points `(n, 3)` and a low-resolution mask like them."""
         prompts = self.prompt_encoder
         sparse = prompts.padded(prompts.known((points[None] + 0.5) / self.side, labels[None]))
-        dense = prompts.mask_downscaling(mask[None, None]).flatten(2).transpose(1, 2)
+        dense = to_tokens(prompts.mask_downscaling(mask[None, None]))
         return self.mask_decoder.single(cells + dense, prompts.position(), sparse)
 
 
@@ -141,13 +141,16 @@ class _Encoder(nn.Module):
     def __init__(self, cells: Size, patch: Size, width: int, depth: int, heads: int) -> None:
         super().__init__()
         self.patch_embedding = _Patches(cells, patch, width)
-        self.blocks = nn.ModuleList([_Block(width, heads) for _ in range(depth)])
+        names, eps = ("linear1", "linear2"), 1e-5
+        self.blocks = nn.ModuleList(
+            [VitBlock(width, heads, layers=names, eps=eps, bias=False) for _ in range(depth)]
+        )
         self.norm = nn.LayerNorm(width)
 
     def forward(self, block: Tensor) -> Tensor:
         x = self.patch_embedding(block)
         for layer in self.blocks:
-            x = layer(x)
+            x = layer(x, None)
         return self.norm(x)
 
 
@@ -165,30 +168,3 @@ class _Patches(nn.Module):
         cut = block.reshape(len(block), a, p, b, q, c, r).permute(0, 1, 3, 5, 2, 4, 6)
         tokens = self.patch_embeddings[1](cut.reshape(len(block), a * b * c, p * q * r))
         return tokens + self.position_embeddings
-
-
-class _Block(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.mlp = two_layers(width, "linear1", "linear2")
-        self.norm1 = nn.LayerNorm(width)
-        self.attn = _Attention(width, heads)
-        self.norm2 = nn.LayerNorm(width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attn(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
-
-
-class _Attention(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.out_proj = nn.Linear(width, width)
-        self.qkv = nn.Linear(width, 3 * width, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        mixed = self.qkv(x).unflatten(2, (3, self.heads, -1))
-        query, key, value = mixed.permute(2, 0, 3, 1, 4)
-        seen = F.scaled_dot_product_attention(query, key, value)
-        return self.out_proj(seen.transpose(1, 2).flatten(2))

@@ -18,8 +18,9 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
+from segmeter.models.adapters import as_volume
 from segmeter.models.fetching.sources import ByHand, offer
-from segmeter.models.volumes.preparation import interpolated
+from segmeter.models.volumes.preparation import interpolated, kept_last
 from segmeter.models.weights import CheckpointModel, named_tensors
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 Values = npt.NDArray[np.float32]
 Index = tuple[int, ...]
 Labelled = Sequence[tuple[Index, int]]
-_WHOLE = (-1, -1, -1)  # key of the small image of the whole
 _KEPT_BLOCKS = 64
 """Embedded blocks of a volume, those used last: 6 MB each, and a large CT has hundreds."""
 
@@ -54,14 +54,15 @@ class SegVol(CheckpointModel):
         from segmeter.models.volumes._sam3d_networks import SPARE, SegVolNetwork
 
         tensors = named_tensors(self.weights_path, "model")
-        bare = {k.removeprefix("module.").removeprefix("model."): v for k, v in tensors.items()}
+        bare = {
+            k.removeprefix("module.").removeprefix("model.").replace(".attn.out_", ".attn."): v
+            for k, v in tensors.items()
+        }
         return self.filled(SegVolNetwork(), bare, SPARE)
 
     def encode(self, scene: Scene) -> SegVolEncodedScene:
         """Normalise and crop; a small copy of the volume is embedded at the first request."""
-        if not isinstance(scene, Volume):
-            raise BadInput(f"{scene.name} is an image, and '{_NAME}' takes volumes")
-        return SegVolEncodedScene(self.network, scene)
+        return SegVolEncodedScene(self.network, as_volume(scene, _NAME))
 
 
 @capable(LosesPrompts)
@@ -70,7 +71,7 @@ class SegVolEncodedScene:
 
     def __init__(self, network: SegVolNetwork, volume: Volume) -> None:
         self.network, self.volume = network, volume
-        self._blocks: OrderedDict[Index, Tensor] = OrderedDict()
+        self._blocks: OrderedDict[Index | None, Tensor] = OrderedDict()
 
     @cached_property
     def _cropped(self) -> tuple[Values, Index]:
@@ -118,9 +119,7 @@ class SegVolEncodedScene:
         values, origin = self._cropped
         inside = [self._inside(point) for point in points]
         small = [self._shrunk(point) for point in inside]
-        whole = self._decoded(
-            _WHOLE, interpolated(values, self.network.size, "nearest-exact"), small, labels
-        )
+        whole = self._decoded(None, small, labels)
         rough = interpolated(whole, values.shape, "nearest-exact") > 0
         found = Mask.of(rough)
         if not found:
@@ -131,7 +130,6 @@ class SegVolEncodedScene:
 
     def _zoom_in(self, logits: Values, given: Labelled, rough: Mask) -> None:
         """Blocks around what was found, half overlapping; their mean replaces the rough logits."""
-        values, _ = self._cropped
         low, high = _grown(rough, self.network.size)
         place = tuple(slice(a, b) for a, b in zip(low, high, strict=True))
         summed = np.zeros([b - a for a, b in zip(low, high, strict=True)], np.float32)
@@ -142,7 +140,7 @@ class SegVolEncodedScene:
             if not points:
                 block = np.full(self.network.size, -1.0, np.float32)
             else:
-                block = self._decoded(start, self._block(values, start), points, labels)
+                block = self._decoded(start, points, labels)
             axes = zip(start, low, self.network.size, strict=True)
             here = tuple(slice(s - a, s - a + n) for s, a, n in axes)
             inner = summed[here].shape
@@ -180,29 +178,31 @@ class SegVolEncodedScene:
         axes = zip(index, values.shape, self.network.size, strict=True)
         return tuple(round(i * (m - 1) / max(n - 1, 1)) for i, n, m in axes)
 
-    def _block(self, values: Values, start: Index) -> Values:
-        axes = zip(start, self.network.size, strict=True)
-        part = values[tuple(slice(s, s + n) for s, n in axes)]
-        lacking = [n - m for n, m in zip(self.network.size, part.shape, strict=True)]
-        return np.pad(part, [(0, n) for n in lacking])
+    def _embed(self, start: Index | None) -> Tensor:
+        """Cells of the block that starts there, or of the small image of the whole."""
+        import torch
+
+        values, _ = self._cropped
+        size = self.network.size
+        if start is None:
+            block = interpolated(values, size, "nearest-exact")
+        else:
+            part = values[tuple(slice(s, s + n) for s, n in zip(start, size, strict=True))]
+            block = np.pad(part, [(0, n - m) for n, m in zip(size, part.shape, strict=True)])
+        device = next(self.network.parameters()).device
+        given = torch.from_numpy(np.ascontiguousarray(block))[None, None].to(device)
+        return self.network.encode(given)
 
     def _decoded(
-        self, key: Index, block: Values, points: Sequence[Index], labels: Sequence[int]
+        self, start: Index | None, points: Sequence[Index], labels: Sequence[int]
     ) -> Values:
         """Logits of a block, which is embedded once."""
         import torch
 
-        device = next(self.network.parameters()).device
         with torch.no_grad():
-            if key not in self._blocks:
-                given = torch.from_numpy(np.ascontiguousarray(block))[None, None].to(device)
-                self._blocks[key] = self.network.encode(given)
-                if len(self._blocks) > _KEPT_BLOCKS:
-                    self._blocks.popitem(last=False)
-            self._blocks.move_to_end(key)
-            at = torch.tensor(list(points), dtype=torch.float32, device=device)
-            kinds = torch.tensor(list(labels), device=device)
-            found = self.network.decode(self._blocks[key], at, kinds)
+            cells = kept_last(self._blocks, start, self._embed, _KEPT_BLOCKS)
+            at = torch.tensor(list(points), dtype=torch.float32, device=cells.device)
+            found = self.network.decode(cells, at, torch.tensor(list(labels), device=cells.device))
         return np.asarray(found.float().cpu().numpy())
 
 
