@@ -64,7 +64,7 @@ def train_clicks(
         `"base"`, `"small"` or `"tiny"`; side of the input in pixels; pretrained MSCAN weights.
     """
     from segmeter.clickability.training.training_loop import Course, train
-    from segmeter.models.sam._loading import pick_device
+    from segmeter.models.weights import pick_device
 
     chosen = _recipe(recipe, epochs, batch, rate)
     start = None if backbone is None else Path(backbone)

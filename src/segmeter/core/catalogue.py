@@ -146,7 +146,7 @@ class Registry(Generic[T]):
         return found
 
     def make(self, spec: Spec | str, **more: Any) -> T:
-        """Build the thing; `more` gives options that the spec does not.
+        """Build the thing; `more` gives options that the spec does not, None for none.
 
         An option that the thing does not take is refused, except those that the engine offers
         to everything it makes (`ENGINE_OPTIONS`).
@@ -172,7 +172,11 @@ class Registry(Generic[T]):
         entry = self.entry(spec.name)
         taken = inspect.signature(entry.make).parameters
         anything = any(p.kind is p.VAR_KEYWORD for p in taken.values())
-        offered = {k: v for k, v in more.items() if k in taken or k not in ENGINE_OPTIONS}
+        offered = {
+            key: value
+            for key, value in more.items()
+            if value is not None and (key in taken or key not in ENGINE_OPTIONS)
+        }
         options = offered | dict(spec.options)
         unknown = [key for key in options if key not in taken and not anything]
         if unknown:

@@ -139,11 +139,14 @@ class FunctionModel:
 
     def encode(self, scene: Scene) -> OneByOne:
         def one(request: Request) -> MaskPrediction:
-            clicks = [(*c.point[-2:], c.positive) for c in only_clicks(request.prompts, self.name)]
-            found = self.predict(scene.pixels.copy(), clicks)
+            found = self.predict(*self._arguments(scene, request.prompts))
             return MaskPrediction(mask_from(found, scene.shape, self.name))
 
         return OneByOne(one)
+
+    def _arguments(self, scene: Scene, prompts: Sequence[Prompt]) -> tuple[Any, list[Any]]:
+        clicks = [(*c.point[-2:], c.positive) for c in only_clicks(prompts, self.name)]
+        return scene.pixels.copy(), clicks
 
 
 def _first_argument(function: Any) -> str:
@@ -161,13 +164,10 @@ class VolumeFunctionModel(FunctionModel):
     takes = frozenset({"click", "box", "scribble", "volume"})
 
     def encode(self, scene: Scene) -> OneByOne:
-        def one(request: Request) -> MaskPrediction:
-            found = self.predict(scene, list(request.prompts))
-            return MaskPrediction(mask_from(found, scene.shape, self.name))
+        return super().encode(as_volume(scene, self.name))
 
-        if not isinstance(scene, Volume):
-            raise BadInput(f"{scene.name} is an image, and '{self.name}' segments volumes")
-        return OneByOne(one)
+    def _arguments(self, scene: Scene, prompts: Sequence[Prompt]) -> tuple[Any, list[Any]]:
+        return scene, list(prompts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +287,22 @@ def _array(found: Any) -> npt.NDArray[Any]:
         return np.asarray(found)
     except ValueError:  # a ragged list
         return np.asarray(None, dtype=object)
+
+
+def as_image(scene: Scene, name: str) -> Scene:
+    """The scene of a model that takes images."""
+    if scene.header.kind != "image":
+        raise BadInput(
+            f"{scene.name} is a volume, and '{name}' takes images; try 'slicewise?model={name}'"
+        )
+    return scene
+
+
+def as_volume(scene: Scene, name: str) -> Volume:
+    """The scene of a model that takes volumes."""
+    if not isinstance(scene, Volume):
+        raise BadInput(f"{scene.name} is an image, and '{name}' segments volumes")
+    return scene
 
 
 def only_clicks(prompts: Sequence[Prompt], name: str) -> list[Click]:

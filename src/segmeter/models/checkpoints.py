@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from segmeter.core.errors import BadWeights
@@ -67,7 +68,7 @@ def read_checkpoint(path: Path, model: str = "", *, headers_only: bool = False) 
     sizes = weight_files.sizes(path) if headers_only else None
     stopped: Mapping[str, Any]
     if sizes is not None:
-        stopped = {name: _Shape(shape) for name, shape in sizes.items()}
+        stopped = {name: SimpleNamespace(shape=shape) for name, shape in sizes.items()}
     else:
         stopped = weight_files.read(path, lazily=True)
     container, prefix, tensors = unwrap(stopped, path)
@@ -132,22 +133,12 @@ def _dictionaries(stopped: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, A
     for depth in range(3):
         inner: list[tuple[str, Any]] = []
         for name, held in places:
-            yield name, {k: v for k, v in held.items() if isinstance(k, str) and _is_tensor(v)}
+            named = {k: v for k, v in held.items() if isinstance(k, str)}
+            yield name, {k: v for k, v in named.items() if hasattr(v, "shape")}
             for key, value in held.items():
                 if depth < 2 and isinstance(value, Mapping):
                     inner.append((f"{name}.{key}" if name else str(key), value))
         places = inner
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """A tensor of which only the header was read."""
-
-    shape: tuple[int, ...]
-
-
-def _is_tensor(value: Any) -> bool:
-    return hasattr(value, "shape")
 
 
 def recognise(sizes: Mapping[str, tuple[int, ...]], path: Path) -> tuple[str, Layout]:
@@ -159,7 +150,8 @@ def recognise(sizes: Mapping[str, tuple[int, ...]], path: Path) -> tuple[str, La
         )
     hub = any(name.startswith("vision_encoder.") for name in sizes)
     layout: Layout = "hub" if hub else "original"
-    if "sam_mask_decoder.iou_token.weight" in sizes or _hub_second(sizes):
+    second = ("sam_mask_decoder.iou_token.weight", "mask_decoder.obj_score_token.weight")
+    if any(name in sizes for name in second):
         return _second(sizes, hub, path), layout
     stem = sizes.get("image_encoder.patch_embed.seq.0.c.weight")
     if stem is not None:
@@ -204,10 +196,6 @@ def _second(sizes: Mapping[str, tuple[int, ...]], hub: bool, path: Path) -> str:
     later = ("no_obj_embed_spatial", "occlusion_spatial_embedding_parameter")
     release = "2.1" if any(name in sizes for name in later) or _has_quality(sizes) else "2"
     return f"sam{release}-{'hq-' if _has_quality(sizes) else ''}hiera-{size}"
-
-
-def _hub_second(sizes: Mapping[str, tuple[int, ...]]) -> bool:
-    return "mask_decoder.obj_score_token.weight" in sizes
 
 
 def _has_quality(sizes: Mapping[str, tuple[int, ...]]) -> bool:

@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits, Mask
 from segmeter.core.models import ModelCard, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Pixels, Scene
-from segmeter.models.adapters import LazyPrediction, OneByOne
+from segmeter.models.adapters import LazyPrediction, OneByOne, as_image
 
 Map = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.uint8]
@@ -217,9 +216,7 @@ def _small(scene: Scene, side: int, name: str) -> Pixels:
     """The image with its longest side at most `side`."""
     import cv2
 
-    if scene.header.kind != "image":
-        raise BadInput(f"{scene.name} is a volume, and {name} takes images")
-    height, width = scene.shape
+    height, width = as_image(scene, name).shape
     scale = min(1.0, side / max(height, width))
     size = max(1, round(width * scale)), max(1, round(height * scale))
     return np.asarray(cv2.resize(scene.pixels, size, interpolation=cv2.INTER_AREA))

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Method, ModelCard
@@ -151,14 +150,8 @@ class ClipMasks:
         if not 0 < cosine < 1 or factor < 1 or most < 1:
             raise BadInput("clip-masks: cosine is between 0 and 1, factor and most at least 1")
         self.path, shared = own_folder("clip-masks", weights, "openai/clip-vit-large-patch14-336")
-        given = {"weights": shared, "device": device}
-        spec = Spec.parse(proposals)
-        known = {
-            key: value
-            for key, value in given.items()
-            if value is not None and catalogue.methods.takes(spec, key)
-        }
-        self.proposals: Method = catalogue.methods.make(spec, **known)
+        given = device if catalogue.methods.takes(proposals, "device") else None
+        self.proposals: Method = catalogue.methods.make(proposals, weights=shared, device=given)
         self.ranking = ClipRanking(self.path, factor, device or "auto")
         self.cosine, self.most = cosine, most
 

@@ -24,7 +24,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.scenes import Scene, Volume
-from segmeter.models.adapters import OneByOne, as_sam, mask_from, only_clicks
+from segmeter.models.adapters import OneByOne, as_sam, as_volume, mask_from, only_clicks
 
 _TAKES = frozenset({"click", "box"})
 _PROCESSORS = {
@@ -215,9 +215,7 @@ class MonaiBundle:
         return ModelCard(self.name, about, frozenset({"click", "volume"}), family="monai")
 
     def encode(self, scene: Scene) -> OneByOne:
-        if not isinstance(scene, Volume):
-            raise BadInput(f"{scene.name} is an image, and '{self.name}' segments volumes")
-        return OneByOne(partial(self._one, scene))
+        return OneByOne(partial(self._one, as_volume(scene, self.name)))
 
     def _one(self, scene: Volume, request: Request) -> MaskPrediction:
         import torch

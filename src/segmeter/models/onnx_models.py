@@ -17,13 +17,13 @@ import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import OnDevice, capable
-from segmeter.core.errors import BadInput, BadWeights, NotFound, check_choice
+from segmeter.core.errors import BadWeights, NotFound, check_choice
 from segmeter.core.masks import Mask
 from segmeter.core.models import PROTOCOLS, MaskPrediction, ModelCard, ProtocolName, Request
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
-from segmeter.models.adapters import OneByOne, only_clicks
+from segmeter.models.adapters import OneByOne, as_image, only_clicks
 from segmeter.models.weights import DAMAGED
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class OnnxSam:
         from segmeter.models.sam._onnx import OnnxEncodedScene
         from segmeter.models.sam._prompt_batches import Policy
 
-        _image(scene, self.name)
+        as_image(scene, self.name)
         height, width = scene.shape
         frame = self.network.frame((height, width))
         made = self.network.encode(scene.pixels)
@@ -204,7 +204,7 @@ class OnnxClicks:
         return graph
 
     def encode(self, scene: Scene) -> OneByOne:
-        _image(scene, self.path.name)
+        as_image(scene, self.path.name)
         return OneByOne(partial(self._one, scene, self._prepared(scene)))
 
     def _prepared(self, scene: Scene) -> Values:
@@ -252,11 +252,6 @@ class OnnxClicks:
             rows[0, used[click.positive] + (0 if click.positive else most)] = (y, x, order)
             used[click.positive] += 1
         return {names["points"]: rows}
-
-
-def _image(scene: Scene, name: str) -> None:
-    if scene.header.kind != "image":
-        raise BadInput(f"{scene.name} is a volume, and '{name}' takes images")
 
 
 def open_graph(path: Path, device: str = "cpu", threads: int = 1) -> Any:

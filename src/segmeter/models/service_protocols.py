@@ -11,7 +11,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, partialmethod
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
@@ -27,12 +27,8 @@ from segmeter.core.scenes import Scene, Volume
 from segmeter.models.adapters import OneByOne, as_sam
 from segmeter.models.services import Form, ServiceModel, png, score_of, short, strange
 from segmeter.models.volumes.nninteractive import NnInteractiveEncodedScene, drawn
-from segmeter.models.weights import DAMAGED, home
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows: two processes at once are not kept apart
-    fcntl = None  # type: ignore[assignment]
+from segmeter.models.weights import DAMAGED
+from segmeter.runtime.remote_files import alone, cache_folder
 
 Bytes = npt.NDArray[np.uint8]
 Files = Mapping[str, tuple[str, bytes]]
@@ -308,35 +304,26 @@ class NnInteractiveScene(NnInteractiveEncodedScene):
             return super().predict(requests)
 
 
-class _Holder:
-    """A service whose session holds one volume at a time."""
+class NnInteractiveClient:
+    """A session on nnInteractive's own server, by its package `nninteractive-client`."""
 
     def __init__(self, model: ServiceModel) -> None:
-        self._model = model
-
-    def show(self, encoded: NnInteractiveEncodedScene) -> bool:
-        """Whether the server holds another volume, or may hold one."""
-        mine, self._model.holds = self._model.holds is encoded, encoded
-        return not mine
-
-
-class NnInteractiveClient(_Holder):
-    """A session on nnInteractive's own server, by its package `nninteractive-client`."""
+        self.service = model
 
     @property
     def session(self) -> Any:
-        if self._model.session is None:
+        if self.service.session is None:
             try:
                 package: Any = importlib.import_module("nnInteractive.inference.remote")
             except ImportError as error:
                 raise NotFound(
-                    f"the service at {self._model.address} is nnInteractive's own server and "
+                    f"the service at {self.service.address} is nnInteractive's own server and "
                     "needs its client: pip install nninteractive-client"
                 ) from error
-            self._model.session = package.nnInteractiveRemoteInferenceSession(
-                self._model.address, read_timeout=self._model.line.timeout
+            self.service.session = package.nnInteractiveRemoteInferenceSession(
+                self.service.address, read_timeout=self.service.line.timeout
             )
-        return self._model.session
+        return self.service.session
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -346,13 +333,13 @@ class NnInteractiveClient(_Holder):
         try:
             yield
         except (httpx.HTTPError, RuntimeError, KeyError, *DAMAGED) as error:
-            self._model.session = self._model.holds = None
+            self.service.session = self.service.holds = None
             raise SegmeterError(
-                f"the service at {self._model.address} failed: {' '.join(str(error).split())}"
+                f"the service at {self.service.address} failed: {' '.join(str(error).split())}"
             ) from error
 
 
-class NnInteractiveServer(_Holder):
+class NnInteractiveServer:
     """The session of nnInteractive's server for 3D Slicer, as its Python package has it.
 
     The server holds one volume and one session for all clients. Processes of this machine take
@@ -363,7 +350,7 @@ class NnInteractiveServer(_Holder):
         self.supported_interactions: Mapping[str, bool] = {"bbox3d": False}
         self.preferred_scribble_thickness: Sequence[float] = (2, 2, 2)
         self.interactions_storage = "tensor"
-        super().__init__(model)
+        self.service = model
         self._target: Any = np.zeros((0, 0, 0), np.uint8)
 
     @property
@@ -372,15 +359,12 @@ class NnInteractiveServer(_Holder):
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        name = sha256(self._model.address.encode()).hexdigest()[:16]
-        mine = f"{os.getpid()} {id(self._model)}"
-        home().mkdir(parents=True, exist_ok=True)
-        with open(home() / f"server-{name}.lock", "a+") as file:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX)
+        name = sha256(self.service.address.encode()).hexdigest()[:16]
+        mine = f"{os.getpid()} {id(self.service)}"
+        with alone(cache_folder("weights", f"server-{name}.lock")) as file:
             file.seek(0)
             if file.read() != mine:
-                self._model.holds = None
+                self.service.holds = None
             file.truncate(0)
             file.write(mine)
             file.flush()
@@ -409,34 +393,31 @@ class NnInteractiveServer(_Holder):
         body = json.dumps(asked | {"positive_click": include_interaction}).encode()
         self._predicted("/add_bbox_interaction", body, "application/json")
 
-    def add_lasso_interaction(self, lasso_image: Any, include_interaction: bool) -> None:
-        self._drawn("/add_lasso_interaction", lasso_image, include_interaction)
-
-    def add_scribble_interaction(self, scribble_image: Any, include_interaction: bool) -> None:
-        self._drawn("/add_scribble_interaction", scribble_image, include_interaction)
-
     def _drawn(self, path: str, mask: Any, positive: bool) -> None:
         file = ("mask.npy.gz", gzip.compress(_npy(mask), 1))
         form = Form.of({"positive_click": str(positive).lower()}, {"file": file})
         self._predicted(path, form.body, form.kind)
 
+    add_lasso_interaction = partialmethod(_drawn, "/add_lasso_interaction")
+    add_scribble_interaction = partialmethod(_drawn, "/add_scribble_interaction")
+
     def _upload(self, path: str, name: str, packed: bytes) -> None:
-        reply = self._model.line.call("POST", path, Form.of({}, {"file": (name, packed)}))
+        reply = self.service.line.call("POST", path, Form.of({}, {"file": (name, packed)}))
         if not isinstance(reply, dict) or reply.get("status") != "ok":
-            raise strange(self._model.address, f"{path} was not accepted ({short(reply)})")
+            raise strange(self.service.address, f"{path} was not accepted ({short(reply)})")
 
     def _predicted(self, path: str, body: bytes, kind: str) -> None:
         """Read one bit per voxel, gzipped, into the target buffer."""
-        status, answer = self._model.line.fetch("POST", path, body, kind)
+        status, answer = self.service.line.fetch("POST", path, body, kind)
         voxels = self._target.size
         try:
             bits = _unzipped(answer, (voxels + 7) // 8)
             flat = np.unpackbits(np.frombuffer(bits, np.uint8))[:voxels]
             self._target[:] = flat.reshape(self._target.shape)
         except (ValueError, zlib.error) as error:
-            self._model.holds = None
+            self.service.holds = None
             what = f"not a mask of {self._target.shape} ({status}: {short(answer[:80])})"
-            raise strange(self._model.address, what) from error
+            raise strange(self.service.address, what) from error
 
 
 def _on_server(model: ServiceModel, scene: Scene) -> NnInteractiveScene:

@@ -25,7 +25,7 @@ from segmeter.core.models import Model, ModelCard, Prediction, Request, render
 from segmeter.core.prompts import Box, Text
 from segmeter.core.scenes import Pixels, Scene
 from segmeter.models.detectors import COCO_CATEGORIES, Detection, Detector
-from segmeter.models.weights import DAMAGED, pretrained
+from segmeter.models.weights import DAMAGED, pick_device, pretrained
 
 Floats = npt.NDArray[np.float32]
 FoundBoxes = list[tuple[Box, float]]
@@ -117,8 +117,6 @@ class TextNetwork:
         try:
             import transformers
 
-            from segmeter.models.sam._loading import pick_device
-
             library: Any = transformers  # parts of it have no types
             network = pretrained(self.folder, self.kind, self.what)
             tokens = library.AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
@@ -203,9 +201,7 @@ class BoxesToMasks:
     ) -> None:
         if not 0 < score < 1:
             raise BadInput(f"a detector's score that is reported as 0.5 is not {score}")
-        given = {"weights": weights, "device": device}
-        known = {key: value for key, value in given.items() if value is not None}
-        self.segmenter: Model = catalogue.models.make(segmenter, **known)
+        self.segmenter: Model = catalogue.models.make(segmenter, weights=weights, device=device)
         if "box" not in self.segmenter.card.abilities:
             raise BadInput(f"segmenter '{segmenter}' takes no boxes")
         self.score = score
@@ -288,8 +284,7 @@ class TextDetect(BoxesToMasks):
         if not 0 <= cosine <= 1:
             raise BadInput(f"text-detect: cosine is from 0 to 1, not {cosine}")
         super().__init__(segmenter, weights, device, score)
-        given = {} if weights is None else {"weights": weights}
-        self.detector: Detector = catalogue.detectors.make(detector, **given)
+        self.detector: Detector = catalogue.detectors.make(detector, weights=weights)
         self.encoder, self.cosine = SentenceEncoder(encoder), cosine
 
     @cached_property

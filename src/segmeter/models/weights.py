@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from segmeter.core import seeds
 from segmeter.core.capabilities import OnDevice, WithWeights, capable
-from segmeter.core.errors import BadWeights, NotFound, NoWeights
+from segmeter.core.errors import BadInput, BadWeights, NotFound, NoWeights
 from segmeter.core.models import ModelCard
 from segmeter.runtime.remote_files import cache_folder
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 Sizes = dict[str, tuple[int, ...]]
@@ -234,7 +235,7 @@ def load_into(network: Any, tensors: dict[str, Tensor], what: str, spare: tuple[
     `spare` are endings and beginnings of names that the network may leave unfilled or ignore.
     """
     own = network.state_dict()
-    fits(_sizes_of(own), _sizes_of(tensors), what, spare)
+    fits(sizes_of(own), sizes_of(tensors), what, spare)
     filled = {k: tensors[k] for k in own if not _spare(k, spare)}
     network.load_state_dict(filled, strict=False)
 
@@ -277,7 +278,7 @@ def fits(own: Sizes, given: Sizes, what: str, spare: tuple[str, ...]) -> None:
             )
 
 
-def _sizes_of(tensors: Mapping[str, Any]) -> Sizes:
+def sizes_of(tensors: Mapping[str, Any]) -> Sizes:
     """Shapes by name; what is no tensor has none and fits nowhere."""
     return {name: tuple(getattr(value, "shape", ())) for name, value in tensors.items()}
 
@@ -349,6 +350,37 @@ def _from_hub_cache(hub: str) -> Path | None:
     return path if files(path) else None
 
 
+def device_name(device: torch.device) -> str:
+    """`cpu`, or which card it is: a report says on what its seconds were measured."""
+    import torch
+
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` is the first CUDA device when there is one."""
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise BadInput(f"no device '{name}'; use auto, cpu, cuda or cuda:1") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise BadInput(f"device '{name}' is asked for but torch sees no CUDA device here")
+    return device
+
+
+def pick_dtype(name: str) -> torch.dtype:
+    import torch
+
+    dtypes = {t: getattr(torch, t) for t in ("float32", "float16", "bfloat16")}
+    if name not in dtypes:
+        raise BadInput(f"no dtype '{name}'; use one of {', '.join(dtypes)}")
+    return dtypes[name]  # type: ignore[no-any-return]
+
+
 @capable(OnDevice, WithWeights)
 class CheckpointModel:
     """A model whose file is found and checked when it is made, and read when first used.
@@ -381,8 +413,6 @@ class CheckpointModel:
     @property
     def device(self) -> str:
         """Name of the device; the requested one until the network is loaded."""
-        from segmeter.models.sam._loading import device_name
-
         network = self.__dict__.get("network")
         if network is None:
             return self._device
@@ -392,8 +422,6 @@ class CheckpointModel:
         self, network: Network, tensors: dict[str, Any], spare: tuple[str, ...] = ()
     ) -> Network:
         """A network with the file's tensors, strictly but for `spare`, on its device."""
-        from segmeter.models.sam._loading import pick_device
-
         made: Any = network
         load_into(made, tensors, f"the weights in '{self.weights_path}'", spare)
         ready: Network = made.eval().requires_grad_(False).to(pick_device(self._device))

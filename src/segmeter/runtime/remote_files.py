@@ -6,6 +6,7 @@ file by file, to a folder of this machine, and only what has changed is copied a
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.received_runs import may_contact
@@ -91,8 +92,7 @@ def _copied(address: str) -> Path:
     """Copied once for a process; several processes of a machine wait for each other."""
     files, root = open_storage(address)
     folder = copy_folder(address)
-    folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder):
+    with alone(folder / ".lock"):
         there = _listed(files, root, address)
         have = _index(folder)
         for name, version in there.items():
@@ -173,16 +173,20 @@ def _index(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One process at a time, where the system has locks."""
-    try:
-        import fcntl
-    except ModuleNotFoundError:
-        yield
-        return
-    with open(folder / ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def alone(file: Path) -> Iterator[IO[str]]:
+    """One process at a time, where the system has locks; yields the file that is locked.
+
+    >>> with alone(cache_folder("examples", "lock")) as lock:
+    ...     lock.closed
+    False
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with open(file, "a+") as lock:
+        if importlib.util.find_spec("fcntl") is not None:  # not on Windows
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,43 +15,49 @@ with Simple Vision Transformers", ICCV 2023. The image is always zoomed to 448 x
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segmeter.core import catalogue
-from segmeter.core.errors import BadInput
 from segmeter.core.models import ModelCard
 from segmeter.core.scenes import Scene
+from segmeter.models.adapters import as_image
 from segmeter.models.clicknets import containers
 from segmeter.models.clicknets.containers import RITM, SIMPLECLICK, Shape, SimpleClick
-from segmeter.models.weights import CheckpointModel, files
+from segmeter.models.weights import CheckpointModel, files, pick_device
 
 if TYPE_CHECKING:
     from segmeter.models.clicknets._encoded import ClickNetEncodedScene, Settings
 
 
 class ClickNet(CheckpointModel):
-    """A click network.
+    """A click network, used as in its authors' evaluation where nothing else is given.
 
     Parameters
     ----------
-    settings
-        Zoom, mirroring and threshold for a dataset's name.
     weights
         A `.pth` or `.safetensors` file, or a folder that holds the model's own.
+    zoom, skip_clicks
+        RITM: the long side is 400 (600 on DAVIS) after the first click (from the first on for
+        TETRIS); a zoom of 0 never zooms. SimpleClick: side of the square, from the first click on.
+    flip, threshold
+        Averaging over the mirrored image, and the probability above which a pixel is in the mask.
     """
 
     def __init__(
         self,
         card: ModelCard,
         shape: Shape,
-        settings: Callable[[str], Settings],
         weights: str | Path | None = None,
         device: str = "auto",
+        zoom: int | None = None,
+        skip_clicks: int | None = None,
+        flip: bool = True,
+        threshold: float = 0.49,
     ) -> None:
-        self.shape, self._settings = shape, settings
+        self.shape, self.zoom, self.skip_clicks = shape, zoom, skip_clicks
+        self.flip, self.threshold = flip, threshold
         super().__init__(card, weights, device)
 
     def check(self) -> None:
@@ -62,8 +68,6 @@ class ClickNet(CheckpointModel):
     def network(self) -> Any:
         import torch
 
-        from segmeter.models.sam._loading import pick_device
-
         network = containers.load(files(self.weights_path)[0], self.shape, self.name)
         device = pick_device(self._device)
         # A quarter faster on a processor (answers and attack of EISeg's HRNet-18).
@@ -73,57 +77,27 @@ class ClickNet(CheckpointModel):
     def encode(self, scene: Scene) -> ClickNetEncodedScene:
         from segmeter.models.clicknets._encoded import ClickNetEncodedScene
 
-        if scene.header.kind != "image":
-            raise BadInput(
-                f"{scene.name}: '{self.name}' takes images, and this is a volume; "
-                f"try 'slicewise?model={self.name}'"
-            )
-        return ClickNetEncodedScene(self.network, scene, self._settings(scene.dataset))
+        as_image(scene, self.name)
+        return ClickNetEncodedScene(self.network, scene, self._settings(scene.dataset.lower()))
+
+    def _settings(self, dataset: str) -> Settings:
+        from segmeter.models.clicknets._encoded import Settings
+        from segmeter.models.clicknets._zoom import Zoom
+
+        davis, first = dataset == "davis", -1 if dataset == "tetris" else 1
+        target: int | tuple[int, int] | None
+        if isinstance(self.shape, SimpleClick):
+            side = self.zoom or (672 if davis else 448)
+            target, first = (side, side), -1
+        else:
+            target = (600 if davis else 400) if self.zoom is None else self.zoom or None
+        skip = first if self.skip_clicks is None else self.skip_clicks
+        return Settings(Zoom(target, skip), self.flip, self.threshold)
 
 
 _CITATION = "Sofiiuk et al., ICIP 2022, arXiv:2102.06583"
 _CLICKS = frozenset({"click", "differentiable"})
 _WITH_MASK = _CLICKS | {"mask"}  # the channel of the previous mask takes one to start from
-
-
-def evaluation_settings(
-    shape: Shape, zoom: int | None, skip_clicks: int | None, flip: bool, threshold: float
-) -> Callable[[str], Settings]:
-    """The authors' evaluation settings by dataset; what is given holds for all of them.
-
-    RITM: the long side is 400 (600 on DAVIS) after the first click (from the first on for TETRIS);
-    a zoom of 0 never zooms.
-    """
-
-    def settings(dataset: str) -> Settings:
-        from segmeter.models.clicknets._encoded import Settings
-        from segmeter.models.clicknets._zoom import Zoom
-
-        davis, first = dataset.lower() == "davis", -1 if dataset.lower() == "tetris" else 1
-        target: int | tuple[int, int] | None
-        if isinstance(shape, SimpleClick):
-            side = zoom or (672 if davis else 448)
-            target, first = (side, side), -1
-        else:
-            target = (600 if davis else 400) if zoom is None else zoom or None
-        skip = first if skip_clicks is None else skip_clicks
-        return Settings(Zoom(target, skip), flip, threshold)
-
-    return settings
-
-
-def _register(card: ModelCard, shape: Shape, summary: str) -> None:
-    @catalogue.models.add(card.name, summary=summary)
-    def make(
-        weights: str | None = None,
-        device: str = "auto",
-        zoom: int | None = None,
-        skip_clicks: int | None = None,
-        flip: bool = True,
-        threshold: float = 0.49,
-    ) -> ClickNet:
-        settings = evaluation_settings(shape, zoom, skip_clicks, flip, threshold)
-        return ClickNet(card, shape, settings, weights, device)
 
 
 def _card(name: str, shape: Shape) -> ModelCard:
@@ -139,7 +113,8 @@ def _card(name: str, shape: Shape) -> ModelCard:
 
 for _name, _shape in (RITM | SIMPLECLICK).items():
     _made = _card(_name, _shape)
-    _register(_made, _shape, f"{_made.summary}; give its .pth with weights=FILE")
+    _summary = f"{_made.summary}; give its .pth with weights=FILE"
+    catalogue.models.add(_name, _summary)(partial(ClickNet, _made, _shape))
 
 _EISEG = ModelCard(
     "eiseg-hrnet18-ocr64",
@@ -149,4 +124,5 @@ _EISEG = ModelCard(
     "Hao et al., EISeg, arXiv:2210.08788; " + _CITATION,
     family="ritm",
 )
-_register(_EISEG, RITM["ritm-h18"], _EISEG.summary.replace("trained on ", ""))
+_summary = _EISEG.summary.replace("trained on ", "")
+catalogue.models.add(_EISEG.name, _summary)(partial(ClickNet, _EISEG, RITM["ritm-h18"]))

@@ -15,7 +15,7 @@ from typing import Any
 
 from segmeter.core.errors import BadWeights
 from segmeter.models.checkpoints import find_marker, unwrap
-from segmeter.models.weights import fits, load_into, opened, sizes, unfilled
+from segmeter.models.weights import Sizes, fits, load_into, opened, sizes, sizes_of, unfilled
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,8 @@ _NORMS = {"torch.nn.modules.batchnorm.BatchNorm2d", "torch.nn.modules.batchnorm.
 
 def check(path: Path, shape: Shape, name: str) -> None:
     """Refuse the file of another network by the names and shapes of its tensors."""
-    found = sizes(path)
-    if found is None:
-        state, stated = read(path)
-        _refuse_shape(path, shape, name, stated)
-        found = {k: tuple(getattr(v, "shape", ())) for k, v in state.items()}
+    found, stated = _sizes_and_shape(path)
+    _refuse_shape(path, shape, name, stated)
     with unfilled():
         own = {k: tuple(v.shape) for k, v in _network(shape).state_dict().items()}
     fits(own, found, f"the weights in '{path}' for '{name}'", _SPARE)
@@ -113,16 +110,21 @@ def read(path: Path) -> tuple[Mapping[str, Any], Shape | None]:
     return unwrap(content, path, _MARKER)[2], None
 
 
+def _sizes_and_shape(path: Path) -> tuple[Sizes, Shape | None]:
+    """Names and shapes of a file's tensors, by its header if it has one, and what `read` finds."""
+    if (found := sizes(path)) is not None:
+        return found, None
+    state, stated = read(path)
+    return sizes_of(state), stated
+
+
 def recognise(path: Path) -> str | None:
     """The registry's name of the click network in a file; None if it holds none.
 
     A container states its architecture; of bare tensors it is read off the shapes. Whether a
     RITM network was built with leaky units shows only in a container.
     """
-    found, shape = sizes(path), None
-    if found is None:
-        state, shape = read(path)
-        found = {k: tuple(getattr(v, "shape", ())) for k, v in state.items()}
+    found, shape = _sizes_and_shape(path)
     if shape is None:
         head = found.get("feature_extractor.conv3x3_ocr.0.weight")
         maps = found.get("maps_transform.0.weight")

@@ -10,7 +10,7 @@ An adapter offers its weights where it is registered:
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -162,14 +162,12 @@ def source_of(text: str, known: tuple[Source, ...]) -> Source:
         if source.kind == text:
             return source
     path = Path(text).expanduser()
-    readers: list[tuple[bool, Callable[[], Source]]] = [
-        (path.exists(), lambda: OwnFiles(path)),
-        (text.startswith(("https://", "http://")), lambda: Page(text)),
-        (text.count("/") == 1 and text[0] not in "./~", lambda: Hub(text)),
-    ]
-    for fits, make in readers:
-        if fits:
-            return make()
+    if path.exists():
+        return OwnFiles(path)
+    if text.startswith(("https://", "http://")):
+        return Page(text)
+    if text.count("/") == 1 and text[0] not in "./~":
+        return Hub(text)
     kinds = ", ".join(source.kind for source in known)
     raise BadInput(
         f"--from {text}: no such file or folder, and no source of this model; give "

@@ -106,8 +106,7 @@ class HandOver:
     ) -> None:  # fmt: skip
         inner = model
         if isinstance(inner, str):
-            given = {} if device is None else {"device": device}
-            inner = catalogue.models.make(inner, weights=weights, **given)
+            inner = catalogue.models.make(inner, weights=weights, device=device)
         for part in by.split("+") if by else ():
             check_choice("by", part, ["mask", "box", "centre"])
             kind = "click" if part == "centre" else part

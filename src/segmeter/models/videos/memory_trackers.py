@@ -69,9 +69,7 @@ class MemoryTracker:
 
     @cached_property
     def device(self) -> torch.device:
-        from segmeter.models.sam._loading import pick_device
-
-        return pick_device(self._device)
+        return weight_files.pick_device(self._device)
 
     @cached_property
     def network(self) -> Any:

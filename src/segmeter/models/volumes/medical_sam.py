@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import capable
-from segmeter.core.errors import BadInput, BadWeights
+from segmeter.core.errors import BadWeights
 from segmeter.core.models import ModelCard, ProtocolName
-from segmeter.core.scenes import Image, Pixels, Scene
+from segmeter.core.scenes import Pixels, Scene
+from segmeter.models.adapters import as_image
 from segmeter.models.fetching.sources import ByHand, PackageArchive, offer
 from segmeter.models.volumes.slices import EncodesValues, ReadsSlices
 from segmeter.models.weights import CheckpointModel, unfilled
@@ -97,12 +98,7 @@ class MedicalSam(CheckpointModel):
 
     def encode(self, scene: Scene) -> SamEncodedScene:
         """Embed an image."""
-        if not isinstance(scene, Image):
-            raise BadInput(
-                f"{scene.name} is a volume; '{self.name}' sees its slices as"
-                f" 'slicewise?model={self.name}'"
-            )
-        return self._encoded_scenes([scene.pixels])[0]
+        return self._encoded_scenes([as_image(scene, self.name).pixels])[0]
 
     def encode_values(self, values: Sequence[Values]) -> list[SamEncodedScene]:
         """Embed slices `(Y, X)` of grey values, all of one size, together."""

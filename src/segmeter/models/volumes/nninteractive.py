@@ -28,6 +28,7 @@ from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models import weights as weight_files
+from segmeter.models.adapters import as_volume
 
 _NAME = "nninteractive"
 _SUMMARY = "nnInteractive through its package (needs nnInteractive)"
@@ -47,7 +48,7 @@ class NnInteractive:
                 " pip install nnInteractive"
             )
         self._device = device
-        self._shown_by: NnInteractiveEncodedScene | None = None
+        self.holds: object = None  # the encoded scene whose volume the session has
         self.folder = _folder(weights)
         self._checkpoint = _checked(self.folder)
 
@@ -66,9 +67,7 @@ class NnInteractive:
     @cached_property
     def session(self) -> Any:
         """The package's session, with its network loaded; coordinates are the array's indices."""
-        from segmeter.models.sam._loading import pick_device
-
-        device = pick_device(self._device)
+        device = weight_files.pick_device(self._device)
         with _alone():
             package: Any = importlib.import_module("nnInteractive.inference.inference_session")
             made = package.nnInteractiveInferenceSession(device=device, torch_n_threads=1)
@@ -76,14 +75,7 @@ class NnInteractive:
         return made
 
     def encode(self, scene: Scene) -> NnInteractiveEncodedScene:
-        if not isinstance(scene, Volume):
-            raise BadInput(f"{scene.name} is an image, and '{_NAME}' takes volumes")
-        return NnInteractiveEncodedScene(self, scene)
-
-    def show(self, encoded: NnInteractiveEncodedScene) -> bool:
-        """Give the session to an encoded scene; true if another had it, whose prompts are lost."""
-        mine, self._shown_by = self._shown_by is encoded, encoded
-        return not mine
+        return NnInteractiveEncodedScene(self, as_volume(scene, _NAME))
 
 
 class NnInteractiveEncodedScene:
@@ -91,11 +83,12 @@ class NnInteractiveEncodedScene:
 
     A box over several slices is given whole to a checkpoint that takes such boxes, and as the
     box of its middle slice to one that does not, as the first official checkpoint. `model` has the
-    `session` that encoded scenes share, and `show`.
+    `session` that encoded scenes share; it, or its `service`, `holds` the scene in that session.
     """
 
     def __init__(self, model: Any, volume: Volume) -> None:
         self.model, self.volume = model, volume
+        self.service = getattr(model, "service", model)
         self._shown: npt.NDArray[np.uint8] = np.zeros(volume.shape, np.uint8)
         self._sent: tuple[Prompt, ...] = ()
 
@@ -107,8 +100,9 @@ class NnInteractiveEncodedScene:
     def _one(self, prompts: tuple[Prompt, ...]) -> Mask:
         if not prompts:
             return Mask.empty(self.volume.shape)
-        if self.model.show(self):
+        if self.service.holds is not self:
             self._set_image()
+            self.service.holds = self
         elif prompts[: len(self._sent)] != self._sent:
             self.model.session.reset_interactions()
             self._shown[:] = 0

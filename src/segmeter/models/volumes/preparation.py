@@ -8,10 +8,11 @@ percentiles of what is not background.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -164,6 +165,8 @@ def looks_like_ct(voxels: Voxels) -> bool:
     return bool(voxels.dtype.kind != "u" and voxels.min() <= _AIR)
 
 
+Key = TypeVar("Key")
+Made = TypeVar("Made")
 Several: TypeAlias = tuple[Prompt, ...]
 
 
@@ -201,6 +204,23 @@ class Heard:
         """The new ones, then what was handed on before."""
         earlier = self.passed if self.repeated_in(prompts) else ()
         return (*self.new(prompts), *earlier)
+
+
+def kept_last(
+    kept: OrderedDict[Key, Made], key: Key, make: Callable[[Key], Made], most: int
+) -> Made:
+    """The value of a key, made where it is lacking; those used last are kept, so many at most.
+
+    >>> kept = OrderedDict()
+    >>> [kept_last(kept, key, len, 2) for key in ("a", "bc", "a", "def")], list(kept)
+    ([1, 2, 1, 3], ['a', 'def'])
+    """
+    if key not in kept:
+        kept[key] = make(key)
+        if len(kept) > most:
+            kept.popitem(last=False)
+    kept.move_to_end(key)
+    return kept[key]
 
 
 Size = tuple[int, int, int]

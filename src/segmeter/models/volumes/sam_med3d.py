@@ -19,13 +19,14 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import ModelCard, ProtocolName, Request
 from segmeter.core.prompts import Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
-from segmeter.models.adapters import LazyPrediction
+from segmeter.models.adapters import LazyPrediction, as_volume
 from segmeter.models.fetching.sources import ByHand, offer
 from segmeter.models.volumes.preparation import (
     Cube,
     Heard,
     cube_around,
     interpolated,
+    kept_last,
     percentiles,
     resampled,
     resampled_size,
@@ -61,9 +62,7 @@ class SamMed3d(CheckpointModel):
 
     def encode(self, scene: Scene) -> SamMed3dEncodedScene:
         """Resample; cubes are embedded when prompts say where they lie."""
-        if not isinstance(scene, Volume):
-            raise BadInput(f"{scene.name} is an image, and '{self.name}' takes volumes")
-        return SamMed3dEncodedScene(self.network, scene)
+        return SamMed3dEncodedScene(self.network, as_volume(scene, self.name))
 
 
 @capable(FollowsProtocol, LosesPrompts)
@@ -180,9 +179,6 @@ class SamMed3dEncodedScene:
         return self._prediction(_State(cube, logits, history))
 
     def _prediction(self, state: _State) -> LazyPrediction:
-        """One mask; an empty one where no click was in the cube yet."""
-        if state.logits is None:
-            return LazyPrediction(partial(Mask.empty, self.volume.shape), state)
         return LazyPrediction(partial(self.rendered, state.cube, state.logits), state)
 
     def _passed(
@@ -202,32 +198,32 @@ class SamMed3dEncodedScene:
 
         device = next(self.network.parameters()).device
         with torch.no_grad():
-            cells = self._embedded(cube)
+            cells = kept_last(self._cubes, cube, self._embed, _KEPT_CUBES)
             start = np.zeros((_SIDE // 4,) * 3, np.float32)
             mask = torch.from_numpy(start if before is None else before).to(device)
             at = torch.tensor(list(points), dtype=torch.float32, device=device)
             found = self.network.decode(cells, at, torch.tensor(list(labels), device=device), mask)
         return np.asarray(found[0].float().cpu().numpy())
 
-    def _embedded(self, cube: Cube) -> Tensor:
-        """The cube's cells, once per cube."""
+    def _embed(self, cube: Cube) -> Tensor:
+        """The cube's cells."""
         import torch
 
-        if cube not in self._cubes:
-            values = cube.cut(self.resampled)
-            inside = values[values > 0]
-            if inside.size:
-                values = (values - inside.mean()) / (inside.std() or 1.0)
-            device = next(self.network.parameters()).device
-            self._cubes[cube] = self.network.encode(torch.from_numpy(values)[None, None].to(device))
-            self.encoded += 1
-            if len(self._cubes) > _KEPT_CUBES:
-                self._cubes.popitem(last=False)
-        self._cubes.move_to_end(cube)
-        return self._cubes[cube]
+        self.encoded += 1
+        values = cube.cut(self.resampled)
+        inside = values[values > 0]
+        if inside.size:
+            values = (values - inside.mean()) / (inside.std() or 1.0)
+        device = next(self.network.parameters()).device
+        return self.network.encode(torch.from_numpy(values)[None, None].to(device))
 
-    def rendered(self, cube: Cube, logits: Values) -> Mask:
-        """A mask at the scene's size; published cuts at 0.5 where 0 is meant."""
+    def rendered(self, cube: Cube, logits: Values | None) -> Mask:
+        """A mask at the scene's size; published cuts at 0.5 where 0 is meant.
+
+        An empty one where no click was in the cube yet.
+        """
+        if logits is None:
+            return Mask.empty(self.volume.shape)
         large = interpolated(logits, (_SIDE,) * 3, "trilinear")
         threshold = 0.5 if self.protocol == "published" else 0.0
         whole = np.zeros(self.resampled.shape, np.float32)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,8 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ModelCard, ProtocolName, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
-from segmeter.core.scenes import Image, Scene
+from segmeter.core.scenes import Scene
+from segmeter.models.adapters import LazyPrediction, as_image
 from segmeter.models.fetching.sources import ByHand, offer
 from segmeter.models.volumes.preparation import interpolated
 from segmeter.models.volumes.slices import EncodesValues, ReadsSlices, TakesPolicy
@@ -56,9 +57,7 @@ class ScribblePrompt(CheckpointModel):
 
     def encode(self, scene: Scene) -> ScribbleEncodedScene:
         """An image's grey values, stretched from its darkest to its brightest."""
-        if not isinstance(scene, Image):
-            raise BadInput(f"{scene.name} is a volume; use 'slicewise?model={_NAME}'")
-        return self.encode_values([scene.pixels.mean(axis=2, dtype=np.float32)])[0]
+        return self.encode_values([as_image(scene, _NAME).pixels.mean(axis=2, dtype=np.float32)])[0]
 
     def encode_values(self, values: Sequence[Values]) -> list[ScribbleEncodedScene]:
         """Slices of grey values."""
@@ -84,7 +83,7 @@ class ScribbleEncodedScene:
     def with_policy(self, policy: ProtocolName) -> ScribbleEncodedScene:
         return replace(self, protocol=policy)
 
-    def predict(self, requests: Sequence[Request]) -> list[ScribblePrediction]:
+    def predict(self, requests: Sequence[Request]) -> list[LazyPrediction]:
         """All requests in one pass."""
         import torch
 
@@ -96,7 +95,14 @@ class ScribbleEncodedScene:
         )
         with torch.no_grad():
             logits = self.network(given)[:, 0].cpu().numpy()
-        return [ScribblePrediction(self, own) for own in logits]
+        return [LazyPrediction(partial(self._mask, own), self._fed_back(own)) for own in logits]
+
+    def _mask(self, logits: Values) -> Mask:
+        return Mask.of(interpolated(_sigmoid(logits), self.values.shape, "bilinear") > 0.5)
+
+    def _fed_back(self, logits: Values) -> Values:
+        """Logits, as the network was trained; published the sigmoid of the probability."""
+        return logits if self.protocol == "corrected" else _sigmoid(_sigmoid(logits))
 
     def _channels(self, request: Request) -> Values:
         """Slice, box, positive and negative marks, and the last prediction: `(5, 128, 128)`."""
@@ -138,31 +144,6 @@ class ScribbleEncodedScene:
         half = 0.5 if self.protocol == "corrected" and not rounded else 0.0
         y, x = ((c + half) * s for c, s in zip(point, scale, strict=True))
         return (round(y), round(x)) if rounded else (int(y), int(x))
-
-
-@dataclass(frozen=True, slots=True)
-class ScribblePrediction:
-    """One mask of 128 x 128 logits."""
-
-    encoded: ScribbleEncodedScene
-    logits: Values
-    shown: int = 0
-
-    @property
-    def scores(self) -> Values:
-        return np.ones(1, np.float32)
-
-    @property
-    def state(self) -> Values:
-        """Logits, as the network was trained; published the sigmoid of the probability."""
-        if self.encoded.protocol == "corrected":
-            return self.logits
-        return _sigmoid(_sigmoid(self.logits))
-
-    def mask(self, candidate: int | None = None) -> Mask:
-        return Mask.of(
-            interpolated(_sigmoid(self.logits), self.encoded.values.shape, "bilinear") > 0.5
-        )
 
 
 def _stretched(values: Values) -> Values:

@@ -27,6 +27,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, ModelCard, Prediction, ProtocolName, Request
 from segmeter.core.prompts import MaskHint, Prompt
 from segmeter.core.scenes import Image, Pixels, Scene, Volume
+from segmeter.models.adapters import as_volume
 from segmeter.models.volumes.preparation import Heard, PreparedSlices, Values, prepared
 from segmeter.models.volumes.slices import (
     EncodesTogether,
@@ -42,11 +43,12 @@ from segmeter.models.volumes.slices import (
     turned,
     turned_mask,
 )
+from segmeter.models.weights import pick_device
 
 Seen = npt.NDArray[Any]
 _BUDGET_MB = 2048
-_FIRST, _TOGETHER = 4, 16
-"""Slices that a GPU embeds first, and those that it embeds and predicts at once."""
+_TOGETHER = 16
+"""Slices that a GPU embeds and predicts at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,7 @@ class SliceEncodedScene:
         """One prediction of a slice per request, in order; requests of a slice go in one call."""
         answers: dict[int, Prediction] = {}
         together, wanted = self.model.together, sorted({request.z for request in requests})
-        for part in _growing(wanted, together, together):
+        for part in (wanted[i : i + together] for i in range(0, len(wanted), together)):
             for z, encoded in zip(part, self._looked_at(part), strict=True):
                 mine = [i for i, request in enumerate(requests) if request.z == z]
                 asked = [Request(self._shown(requests[i].prompts), requests[i].state) for i in mine]
@@ -245,13 +247,10 @@ class SliceEncodedScene:
         for z in slices:
             if not 0 <= z < self.shape[0]:
                 raise BadInput(f"{self.volume.name} has no slice {z}: it has {self.shape[0]}")
-        encoded_scenes: list[EncodedScene] = []
-        for some in _growing(slices, self.model.first, self.model.together):
-            fresh: dict[int, Seen] = {}
-            keys = [self._prepared.key(self.protocol, z, fresh) for z in some]
-            encode = partial(self._looks, some, fresh)
-            encoded_scenes += self.model.store.encoded_scenes(keys, encode)
-        return [self.model.in_protocol(encoded, self.protocol) for encoded in encoded_scenes]
+        fresh: dict[int, Seen] = {}
+        keys = [self._prepared.key(self.protocol, z, fresh) for z in slices]
+        found = self.model.store.encoded_scenes(keys, partial(self._looks, slices, fresh))
+        return [self.model.in_protocol(encoded, self.protocol) for encoded in found]
 
     def _looks(
         self, slices: Sequence[int], fresh: Mapping[int, Seen], places: Sequence[int]
@@ -307,7 +306,6 @@ class Slicewise:
         self.inner = inner
         self.store = SliceStore(memory_mb << 20)
         self.together = together or (_TOGETHER if _on_gpu(self.device) else 1)
-        self.first = min(self.together, _FIRST)
 
     @property
     def card(self) -> ModelCard:
@@ -325,9 +323,7 @@ class Slicewise:
 
     def encode(self, scene: Scene) -> SliceEncodedScene:
         """Nothing is embedded yet: that waits for the first prompt in a slice."""
-        if not isinstance(scene, Volume):
-            raise BadInput(f"{scene.name} is an image, and slices need a volume")
-        return SliceEncodedScene(self, scene)
+        return SliceEncodedScene(self, as_volume(scene, "slicewise"))
 
     def in_protocol(self, encoded: EncodedScene, protocol: ProtocolName) -> EncodedScene:
         """The same embedding with predictions of a protocol."""
@@ -361,8 +357,7 @@ def _slicewise(
     memory_mb: int = _BUDGET_MB,
     together: int = 0,
 ) -> Slicewise:
-    given = {} if device is None else {"device": device}
-    inner = catalogue.models.make(model, weights=weights, **given)
+    inner = catalogue.models.make(model, weights=weights, device=device)
     return Slicewise(inner, memory_mb, together)
 
 
@@ -375,8 +370,6 @@ def _on_gpu(device: str) -> bool:
     """Whether a model runs on a GPU; `auto` does where torch sees one."""
     if device != "auto":
         return device != "cpu"
-    from segmeter.models.sam._loading import pick_device
-
     return pick_device(device).type != "cpu"
 
 
@@ -392,18 +385,6 @@ def _state(request: Request) -> SliceState:
 
 def _only_masks(prompts: Sequence[Prompt]) -> bool:
     return all(isinstance(prompt, MaskHint) for prompt in prompts)
-
-
-def _growing(slices: Sequence[int], first: int, most: int) -> Iterator[Sequence[int]]:
-    """A few first, then twice as many each time: a GPU begins while the next are prepared.
-
-    >>> [list(part) for part in _growing(range(9), first=2, most=4)]
-    [[0, 1], [2, 3, 4, 5], [6, 7, 8]]
-    """
-    start = 0
-    while start < len(slices):
-        yield slices[start : start + first]
-        start, first = start + first, min(2 * first, most)
 
 
 def _image(volume: Volume, pixels: Pixels) -> Image:
