@@ -21,6 +21,7 @@ from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click  # noqa: E402
 from segmeter.core.scenes import Image, Target  # noqa: E402
+from segmeter.models.automatic.candidates import candidates_of  # noqa: E402
 from segmeter.models.sam._decoder import Embedding  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._loading import SamNetwork  # noqa: E402
@@ -204,6 +205,8 @@ def test_exports_in_each_documented_interface_predict_as_the_network(
             assert np.allclose(a.scores[1:], b.scores[1:], atol=1e-4)
         assert b.mask().shape == scene.shape
         state = a.state
+    grid = np.array([[50.0, 60.0], [10.0, 20.0]])
+    assert len(candidates_of(found, grid, 0.0).masks(0.0)) == 8
     if name == "five points":
         many = tuple(Click((y, 9)) for y in range(6))
         with pytest.raises(BadInput, match="takes 5 points at most; ask for fewer rounds"):

@@ -6,13 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from segmeter.core.errors import BadWeights  # noqa: E402
+from segmeter.core.models import Request  # noqa: E402
+from segmeter.core.prompts import Click  # noqa: E402
 from segmeter.models.checkpoints import read_checkpoint  # noqa: E402
+from segmeter.models.sam._encoded import encoded_images  # noqa: E402
+from segmeter.models.sam._hiera import Sam2Encoder  # noqa: E402
 from segmeter.models.sam._loading import SamNetwork  # noqa: E402
+from segmeter.models.sam._prompt_batches import Policy  # noqa: E402
 
 from ...forking import Interpreter  # noqa: E402
 
@@ -98,3 +104,13 @@ def test_real_weights_give_the_hubs_maps(real_weights: Path) -> None:
         cells = network.encode(pixels).cells
         coarse = model.get_image_embeddings(pixels)[-1]
     assert torch.equal(cells, coarse.flatten(2).transpose(1, 2))
+
+
+def test_hq_sam_2_predicts_without_fused_features() -> None:
+    torch.manual_seed(0)
+    network = SamNetwork(Sam2Encoder({"backbone_config": BACKBONE}), 128, 1, second=True)
+    pixels = np.zeros((96, 128, 3), np.uint8)
+    both = encoded_images(network, network.frame((96, 128)), [pixels, pixels + 90], Policy())
+    found = [one.predict([Request((Click((40, 60)),))])[0] for one in both]
+    assert [one.mask().shape for one in found] == [(96, 128)] * 2
+    assert not torch.equal(found[0].logits, found[1].logits)

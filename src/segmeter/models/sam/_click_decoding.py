@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Request
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Target
-from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._prompt_batches import chosen_of, shown_masks
 from segmeter.models.sam._resizing import Frame, Padded
 
@@ -38,8 +38,7 @@ def click_decoder(encoded: SamEncodedScene, dtype: torch.dtype) -> Callable[[Ten
     decoder: Any = network.decoder
     if decoder.training or decoder.iou_token.weight.dtype != dtype:
         decoder = copy.deepcopy(decoder).to(dtype).eval()
-    fine = None if own.fine is None else (own.fine[0].to(dtype), own.fine[1].to(dtype))
-    image = Embedding((own.cells + network.prompts.no_mask()).to(dtype), fine)
+    image = replace(own, cells=own.cells + network.prompts.no_mask()).each(lambda x: x.to(dtype))
     position, nothing = encoded.position.to(dtype), image.cells.new_zeros(())
 
     def decode(points: Tensor) -> Tensor:

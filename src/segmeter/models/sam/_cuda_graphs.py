@@ -22,7 +22,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._prompt_batches import Policy, fed_back, shown_masks
 
 if TYPE_CHECKING:
@@ -92,9 +91,7 @@ class DecoderGraphs:
     """All graphs of one network on one device, and the embedding that they read."""
 
     def __init__(self, network: SamNetwork, like: SamEncodedScene) -> None:
-        own = like.embedding
-        fine = None if own.fine is None else (own.fine[0].clone(), own.fine[1].clone())
-        self._image, self._position = Embedding(own.cells.clone(), fine), like.position.clone()
+        self._image, self._position = like.embedding.each(torch.clone), like.position.clone()
         self._scale = torch.zeros(2, device=network.device)
         self._network = weakref.ref(network)
         self._graphs: OrderedDict[Key, _Graph] = OrderedDict()

@@ -133,17 +133,14 @@ class Embedding:
     fine: tuple[Tensor, Tensor] | None = None
     quality: Tensor | None = None
 
-    def separated(self) -> list[Embedding]:
-        """The embeddings of images that were encoded in one pass."""
+    def each(self, change: Callable[[Tensor], Tensor]) -> Embedding:
+        """The same with all tensors changed alike."""
         fine, quality = self.fine, self.quality
-        return [
-            Embedding(
-                self.cells[i : i + 1],
-                None if fine is None else (fine[0][i : i + 1], fine[1][i : i + 1]),
-                None if quality is None else quality[i : i + 1],
-            )
-            for i in range(len(self.cells))
-        ]
+        return Embedding(
+            change(self.cells),
+            None if fine is None else (change(fine[0]), change(fine[1])),
+            None if quality is None else change(quality),
+        )
 
 
 def to_tokens(grid: Tensor) -> Tensor:

@@ -265,4 +265,5 @@ def encoded_images(
         pixels = torch.cat([frame.enter(image, network.device) for image in images])
         whole = network.encode(pixels)
         position = network.prompts.position()
-    return [SamEncodedScene(network, frame, own, policy, position) for own in whole.separated()]
+    each = [whole.each(lambda x, i=i: x[i : i + 1]) for i in range(len(images))]
+    return [SamEncodedScene(network, frame, own, policy, position) for own in each]

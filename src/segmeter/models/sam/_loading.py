@@ -97,7 +97,8 @@ class SamNetwork:
     def encode(self, pixels: Tensor) -> Embedding:
         if self.second:
             made = _pyramid(*self._finer(*self.encoder(pixels.to(self.dtype))))
-            return replace(made, quality=made.cells.new_zeros(())) if self._quality else made
+            nothing = made.cells.new_zeros(len(pixels), 1, 1, 1)  # HQ-SAM 2 fuses no features
+            return replace(made, quality=nothing) if self._quality else made
         if not self._quality:
             return Embedding(to_tokens(self.encoder(pixels.to(self.dtype))).contiguous())
         coarse, early = self.encoder.features(pixels.to(self.dtype))
