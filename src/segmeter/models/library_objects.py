@@ -123,72 +123,60 @@ class TransformersSam:
         about = f"transformers {type(self.model).__name__}, with its own decoder"
         return ModelCard(self.name, about, _TAKES, family="transformers")
 
-    def encode(self, scene: Scene) -> _TransformersEncodedScene:
+    def encode(self, scene: Scene) -> OneByOne:
         import torch
 
         given = self.processor(images=scene.pixels.copy(), return_tensors="pt")
-        device, dtype = self.model.device, self.model.dtype
-        pixels = given["pixel_values"].to(device, dtype)
+        pixels = given["pixel_values"].to(self.model.device, self.model.dtype)
         with torch.no_grad():
             embeddings = self.model.get_image_embeddings(pixels)
-        cropped = given.get("reshaped_input_sizes")  # the first SAM pads its square
-        size = tuple(pixels.shape[-2:]) if cropped is None else tuple(int(n) for n in cropped[0])
-        inside = (size[0], size[1])
-        return _TransformersEncodedScene(self, scene, embeddings, inside, cropped is not None)
+        known: dict[str, Any] = {"image_embeddings": embeddings}
+        if isinstance(embeddings, tuple | list) and "hq" in type(self.model).__name__.lower():
+            known["image_embeddings"], known["intermediate_embeddings"] = embeddings
+        padded = given.get("reshaped_input_sizes")  # the first SAM pads its square
+        inside = pixels.shape[-2:] if padded is None else [int(n) for n in padded[0]]
+        sizes = [[int(n) for n in scene.shape]], *([] if padded is None else [[list(inside)]])
+        return OneByOne(partial(self._one, scene, known, inside, sizes))
 
-
-@dataclass(frozen=True, slots=True)
-class _TransformersEncodedScene:
-    model: TransformersSam
-    scene: Scene
-    embeddings: Any
-    inside: tuple[int, int]
-    padded: bool
-
-    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
+    def _one(
+        self,
+        scene: Scene,
+        known: dict[str, Any],
+        inside: Sequence[int],
+        sizes: Sequence[Any],
+        request: Request,
+    ) -> MaskPrediction:
+        """The image has the size `inside` in the network's input; the processor takes `sizes`."""
         import torch
 
+        given = known | self._prompts(request, np.divide(inside, scene.shape))
         with torch.no_grad():
-            return [self._one(request) for request in requests]
-
-    def _one(self, request: Request) -> MaskPrediction:
-        import torch
-
-        points, labels, box = as_sam(request.prompts, self.model.name)
-        own = self.model.model
-        given: dict[str, Any] = {"multimask_output": True}
-        if isinstance(self.embeddings, tuple | list) and "hq" in type(own).__name__.lower():
-            given["image_embeddings"], given["intermediate_embeddings"] = self.embeddings
-        else:
-            given["image_embeddings"] = self.embeddings
-        if points:
-            given["input_points"] = self._scaled(points)[None, None]
-            given["input_labels"] = torch.tensor([[labels]], device=own.device)
-        if box:
-            corners = self._scaled([box[:2], box[2:]]).reshape(1, 1, 4)
-            given["input_boxes"] = corners
-        if request.state is not None:
-            given["input_masks"] = request.state
-        found = own(**given)
+            found = self.model(multimask_output=True, **given)
         scores, low = found.iou_scores.reshape(-1), found.pred_masks.flatten(0, 2)
         best = int(scores.argmax())
-        mask = self._full(found.pred_masks.float().cpu())[0].flatten(0, 1)[best].numpy()
+        full = self.processor.post_process_masks(found.pred_masks.float().cpu(), *sizes)
+        mask = full[0].flatten(0, 1)[best].numpy()
         state = low[best][None, None]
         return MaskPrediction(Mask.of(mask.astype(bool)), float(scores[best]), state)
 
-    def _scaled(self, points: Sequence[Sequence[float]]) -> Any:
+    def _prompts(self, request: Request, scale: Any) -> dict[str, Any]:
         import torch
 
-        height, width = self.scene.shape
-        scale = torch.tensor([self.inside[1] / width, self.inside[0] / height])
-        own = self.model.model
-        return (torch.tensor(points, dtype=torch.float32) * scale).to(own.device, own.dtype)
+        def scaled(points: Sequence[Sequence[float]]) -> Any:
+            factors = torch.tensor(scale[::-1].copy(), dtype=torch.float32)
+            return (torch.tensor(points, dtype=torch.float32) * factors).to(device, dtype)
 
-    def _full(self, masks: Any) -> Any:
-        """Masks at the scene's size by the library's own processor."""
-        post = self.model.processor.post_process_masks
-        size = [[int(n) for n in self.scene.shape]]
-        return post(masks, size, [list(self.inside)]) if self.padded else post(masks, size)
+        device, dtype = self.model.device, self.model.dtype
+        points, labels, box = as_sam(request.prompts, self.name)
+        given: dict[str, Any] = {}
+        if points:
+            given["input_points"] = scaled(points)[None, None]
+            given["input_labels"] = torch.tensor([[labels]], device=device)
+        if box:
+            given["input_boxes"] = scaled([box[:2], box[2:]]).reshape(1, 1, 4)
+        if request.state is not None:
+            given["input_masks"] = request.state
+        return given
 
 
 @dataclass(frozen=True, slots=True)
