@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partialmethod
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,7 +45,7 @@ from segmeter.models.sam._prompt_batches import (
     of_equal_size,
     shown_masks,
 )
-from segmeter.models.sam._resizing import RENDERED_PIXELS, Frame, arriving, constant, fetched
+from segmeter.models.sam._resizing import RENDERED_PIXELS, Frame, fetched
 from segmeter.models.volumes.slices import OfAnEncodedScene, TakesPolicy
 
 if TYPE_CHECKING:
@@ -141,8 +142,7 @@ class SamEncodedScene:
         self, points: Floats, labels: Labels, masks: Sequence[Tensor | None], first: Sequence[bool]
     ) -> Decoded:
         """Step by step: logits, scores, which mask is shown and what of it is fed back."""
-        device = self.network.device
-        sparse = self.encode_points(arriving(points, device), arriving(labels, device))
+        sparse = self.encode_points(torch.from_numpy(points), torch.from_numpy(labels))
         logits, scores = self.decode(sparse, self.encode_masks(masks))
         shown = self.choose(logits, scores, first)
         return logits, scores, shown, fed_back(self.policy, self.network.second, logits, shown)
@@ -153,7 +153,7 @@ class SamEncodedScene:
         Labels: 1 on the object, 0 on the background, 2 and 3 the corners of a box, -1 padding.
         """
         device, offset = self.network.device, self.policy.offset
-        scale = constant(self.frame.scale, device)
+        scale = torch.tensor(self.frame.scale, device=device)
         places = (points.to(device) + offset) * scale - offset
         return self.network.prompts.points(places.flip(-1), labels.to(device))
 
@@ -210,7 +210,7 @@ class SamEncodedScene:
 
     def choose(self, logits: Tensor, scores: Tensor, first: Sequence[bool]) -> Tensor:
         """Which of the four masks is shown, `(B,)`; `first` marks ambiguous prompts."""
-        several = arriving(np.array(first, np.bool_), scores.device)
+        several = torch.tensor(first, dtype=torch.bool, device=scores.device)
         return shown_masks(self.policy, self.network.second, logits, scores, several)
 
     def is_ambiguous(self, request: Request) -> bool:
@@ -265,5 +265,5 @@ def encoded_images(
         pixels = torch.cat([frame.enter(image, network.device) for image in images])
         whole = network.encode(pixels)
         position = network.prompts.position()
-    each = [whole.each(lambda x, i=i: x[i : i + 1]) for i in range(len(images))]
+    each = [whole.each(itemgetter(slice(i, i + 1))) for i in range(len(images))]
     return [SamEncodedScene(network, frame, own, policy, position) for own in each]

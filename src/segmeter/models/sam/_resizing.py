@@ -1,16 +1,9 @@
-"""Resizing: images to the network's input, and its masks back to the image.
-
-Copies between host and device, asynchronous on a GPU.
-
-A plain copy waits until the device has done all that was asked of it before; from and to
-pinned memory it takes its turn among the device's other work.
-"""
+"""Resizing: images to the network's input, and its masks back to the image."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,22 +13,6 @@ from torch import Tensor
 
 from segmeter.core.scenes import Pixels
 from segmeter.models._enlarging import Enlargement
-
-
-def arriving(array: npt.NDArray[Any], device: torch.device) -> Tensor:
-    """An array on the device; it must be writeable, since torch knows no other."""
-    host = torch.from_numpy(array)
-    if device.type != "cuda":
-        return host.to(device)
-    pinned = torch.empty(host.shape, dtype=host.dtype, pin_memory=True)
-    np.copyto(pinned.numpy(), array)  # torch would wake all its threads for it
-    return pinned.to(device, non_blocking=True)
-
-
-@lru_cache(maxsize=256)
-def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
-    """Some numbers on the device, sent once; read-only."""
-    return torch.tensor(values, device=device)
 
 
 def fetched(bits: Tensor) -> npt.NDArray[np.bool_]:
@@ -56,26 +33,18 @@ Colour = tuple[float, float, float]
 
 
 def channels(pixels: Pixels, device: torch.device) -> Tensor:
-    """`(H, W, 3)` as `(1, 3, H, W)` float32 on the device."""
-    return as_channels(sent(pixels, device))
+    """`(H, W, 3)` as `(1, 3, H, W)` float32 on the device.
 
-
-def sent(pixels: Pixels, device: torch.device) -> Tensor:
-    """Pixels `(H, W, 3)` on the device; of grey ones that only pretend to be three, one goes."""
-    if pixels.strides[2] == 0:
-        grey = arriving(np.array(pixels[:, :, 0], order="C"), device)
-        return grey[:, :, None].expand(*pixels.shape).contiguous()
-    return arriving(np.array(pixels, order="C"), device)
-
-
-def as_channels(pixels: Tensor) -> Tensor:
-    """`(H, W, 3)` as `(1, 3, H, W)` float32."""
-    return pixels.permute(2, 0, 1)[None].float()
+    Of grey pixels that only pretend to have three channels, one is sent.
+    """
+    given = pixels[:, :, :1] if pixels.strides[2] == 0 else pixels
+    there = torch.from_numpy(np.array(given, order="C")).to(device)
+    return there.expand(*pixels.shape).contiguous().permute(2, 0, 1)[None].float()
 
 
 def normalised(x: Tensor, mean: Colour, deviation: Colour) -> Tensor:
     """Channels `(B, 3, H, W)` less their mean, over their deviation."""
-    middle, width = (constant(v, x.device)[:, None, None] for v in (mean, deviation))
+    middle, width = (x.new_tensor(v)[:, None, None] for v in (mean, deviation))
     return (x - middle) / width
 
 
@@ -159,7 +128,7 @@ class Padded:
 
     def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
         if self.pillow:
-            inside = as_channels(_by_pillow(pixels, self.inside, device))
+            inside = channels(_by_pillow(pixels, self.inside), device)
         else:
             inside = antialiased(channels(pixels, device), self.inside)
         return padded(normalised(inside, self.mean, self.deviation), self.side)
@@ -180,9 +149,9 @@ class Padded:
 Frame: TypeAlias = Squeezed | Padded
 
 
-def _by_pillow(pixels: Pixels, size: tuple[int, int], device: torch.device) -> Tensor:
+def _by_pillow(pixels: Pixels, size: tuple[int, int]) -> Pixels:
     """In 8 bits with antialias, as Meta's predictor does: `(h, w, 3)`, uint8."""
     from PIL import Image
 
     whole = Image.fromarray(np.ascontiguousarray(pixels))
-    return arriving(np.array(whole.resize(size[::-1], Image.Resampling.BILINEAR)), device)
+    return np.array(whole.resize(size[::-1], Image.Resampling.BILINEAR))
