@@ -27,17 +27,13 @@ class Painter:
 
     def __init__(self):
         self.told = []
+        self.holds = None  # as the model that holds the session: other views take it away
         self.supported_interactions = {"bbox3d": True}
         self.preferred_scribble_thickness = [1, 1, 1]
 
     @property
     def session(self):
         return self
-
-    def show(self, encoded):
-        """As the model that holds the session: other views take it away."""
-        mine, self.encoded = getattr(self, "encoded", None) is encoded, encoded
-        return not mine
 
     def set_image(self, image):
         assert image.shape == (1, *SHAPE)

@@ -128,7 +128,7 @@ def shown_masks(
 
 
 def fed_back(policy: Policy, second: bool, logits: Tensor, shown: Tensor) -> Tensor:
-    """What of the logits of the masks shown is fed back as a prompt, `(B, low, low)`."""
+    """The part of the shown logits that is fed back as a prompt, `(B, low, low)`."""
     chosen = chosen_of(logits, shown)
     if policy.sigmoid:
         return chosen.sigmoid()

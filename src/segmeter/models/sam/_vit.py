@@ -113,7 +113,7 @@ class VitBlock(nn.Module):
 class VitAttention(nn.Module):
     """Attention in maps `(B, ..., C)`, with learned codes of the distance along each axis."""
 
-    def __init__(self, width: int, heads: int, reach: int, axes: str, bias: bool) -> None:
+    def __init__(self, width: int, heads: int, reach: int, axes: str, bias: bool = True) -> None:
         super().__init__()
         self.heads, self.axes = heads, axes if reach else ""
         self.qkv = nn.Linear(width, 3 * width, bias)
