@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Literal
+
+from segmeter.core.grouping import grouped
 
 Kind = Literal["start", "click", "box", "scribble", "other", "by_hand", "touch_up", "done"]
 
@@ -57,15 +59,9 @@ def timings(events: Iterable[AnnotationEvent]) -> Iterator[Timing]:
     >>> [(t.kind, t.first, t.seconds) for t in timings(log)]
     [('click', True, 2.5), ('click', False, 1.5), ('done', False, 1.0)]
     """
-    people: dict[str, list[AnnotationEvent]] = {}
-    for event in events:
-        people.setdefault(event.annotator, []).append(event)
-    for held in people.values():
-        yield from _of_one(sorted(held, key=lambda e: e.seconds))
-
-
-def _of_one(events: list[AnnotationEvent]) -> Iterator[Timing]:
-    for before, event in pairwise(events):
+    by_person = grouped((event.annotator, event) for event in events).values()
+    ordered = (sorted(own, key=lambda event: event.seconds) for own in by_person)
+    for before, event in chain.from_iterable(map(pairwise, ordered)):
         same = (before.image, before.object) == (event.image, event.object)
         if event.kind == "start" or not (same or before.kind == "done"):
             continue

@@ -276,23 +276,12 @@ class Benchmark(Protocol):
     `split_by` the statistics of quality that `--by` breaks down; those that are tested if empty.
     """
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def schema(self) -> Schema: ...
-
-    @property
-    def headline(self) -> Sequence[str]: ...
-
-    @property
-    def options(self) -> Sequence[RunOption]: ...
-
-    @property
-    def citations(self) -> Mapping[str, str]: ...
-
-    @property
-    def split_by(self) -> Sequence[str]: ...
+    name: str
+    schema: Schema
+    headline: Sequence[str]
+    options: Sequence[RunOption]
+    citations: Mapping[str, str]
+    split_by: Sequence[str]
 
     def plan(self, plan: Plan) -> Plan: ...
 

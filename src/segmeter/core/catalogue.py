@@ -16,14 +16,14 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.plugin_files import module_of, objects_in
-from segmeter.core.received_runs import check_opened, check_python
+from segmeter.core.received_runs import check_chosen
 
 T = TypeVar("T")
 ENGINE_OPTIONS = frozenset({"data", "weights"})
@@ -118,7 +118,7 @@ class Registry(Generic[T]):
     def entry(self, name: str) -> Entry[T]:
         """The entry of a name, or of an object in a file, `file.py:object`."""
         if ".py:" in name:
-            check_python(self.kind, name)
+            check_chosen(self.kind, name)
             return _from_file(self.kind, name)
         opened = self._opened(name)
         if opened is not None:
@@ -180,9 +180,11 @@ class Registry(Generic[T]):
         options = offered | dict(spec.options)
         unknown = [key for key in options if key not in taken and not anything]
         if unknown:
+            here = getattr(entry.make, "other_names", {}).get(unknown[0])
+            hint = f" it is called '{here}' here;" if here else suggestion(unknown[0], taken)
             raise BadInput(
-                f"{self.kind} '{spec.name}' has no option '{unknown[0]}';"
-                f"{_option_hint(entry, unknown[0], taken)} it takes {', '.join(taken) or 'none'}"
+                f"{self.kind} '{spec.name}' has no option '{unknown[0]}';{hint} it takes "
+                f"{', '.join(taken) or 'none'}"
             )
         missing = [name for name in required(entry) if name not in options]
         if missing:
@@ -198,7 +200,7 @@ class Registry(Generic[T]):
             return None
         found: Entry[T] | None = importlib.import_module(f"{self.room}.opening").entry_of_path(name)
         if found is not None:
-            check_opened(self.kind, name)
+            check_chosen(self.kind, name)
         return found
 
     def takes(self, spec: Spec | str, option: str) -> bool:
@@ -207,9 +209,13 @@ class Registry(Generic[T]):
         return option in inspect.signature(self.entry(spec.name).make).parameters
 
     def _find(self, name: str) -> None:
-        """Import the one module whose source spells the name; the whole room if none has it."""
+        """Import the one module whose source, or the TOML table next to it, has the name in quotes.
+
+        The whole room if none has it.
+        """
         for module, source in _sources(self.room):
-            if _spells(source, name):
+            files = (file for file in (source, source.with_suffix(".toml")) if file.is_file())
+            if any(f'"{name}"' in file.read_text("utf-8") for file in files):
                 importlib.import_module(module)
                 if name in self._entries:
                     return
@@ -222,20 +228,10 @@ class Registry(Generic[T]):
         for module, _ in _sources(self.room):
             importlib.import_module(module)
         for point in importlib.metadata.entry_points(group=f"segmeter.{self.kind}s"):
-            self._entries.setdefault(point.name, _plugged(point))
+            make = functools.partial(_loaded, point)  # imported only when it is made
+            entry: Entry[T] = Entry(point.name, make, f"from {point.value}", point.value)
+            self._entries.setdefault(point.name, entry)
         self._complete = True
-
-
-def _option_hint(entry: Entry[Any], option: str, taken: Iterable[str]) -> str:
-    """A hint for an unknown option: the name it has here (`other_names`), or a similar one."""
-    here = getattr(entry.make, "other_names", {}).get(option)
-    return f" it is called '{here}' here;" if here else suggestion(option, taken)
-
-
-def _spells(source: Path, name: str) -> bool:
-    """Whether a module, or the TOML table next to it, contains a name in quotes."""
-    files = (source, source.with_suffix(".toml"))
-    return any(f'"{name}"' in file.read_text("utf-8") for file in files if file.is_file())
 
 
 def _sources(room: str) -> Iterator[tuple[str, Path]]:
@@ -276,13 +272,8 @@ def short(name: str) -> str:
     return Path(path).name + question + options if own else name
 
 
-def _plugged(point: importlib.metadata.EntryPoint) -> Entry[Any]:
-    """An installed plug-in; imported only when it is made."""
-
-    def make(**options: Any) -> Any:
-        return point.load()(**options)
-
-    return Entry(point.name, make, f"from {point.value}", point.value)
+def _loaded(point: importlib.metadata.EntryPoint, **options: Any) -> Any:
+    return point.load()(**options)
 
 
 def _from_file(kind: str, name: str) -> Entry[Any]:
@@ -293,9 +284,12 @@ def _from_file(kind: str, name: str) -> Entry[Any]:
         raise NotFound(f"no file '{path}' to take the {kind} '{attribute}' from")
     module = module_of(path)
     if not hasattr(module, attribute):
-        names = [
-            n for n, thing in vars(module).items() if n[0] != "_" and _is_of(module.__name__, thing)
-        ]
+        homes = {
+            name: getattr(inspect.unwrap(thing), "__module__", module.__name__)
+            for name, thing in vars(module).items()
+            if name[0] != "_" and not inspect.ismodule(thing)
+        }
+        names = [name for name, home in homes.items() if home == module.__name__]  # not imported
         hint, known = suggestion(attribute, names), ", ".join(names) or "nothing"
         raise NotFound(f"'{path}' has nothing named '{attribute}';{hint} it has {known}")
     thing = getattr(module, attribute)
@@ -347,12 +341,6 @@ def _adapted(thing: Any, name: str) -> Callable[..., Any]:
         lambda *args, **options: adapters.as_model(thing(*args, **options), name)
     )
     return make
-
-
-def _is_of(module: str, thing: Any) -> bool:
-    """Whether a name in a module is defined there, not imported."""
-    home = getattr(inspect.unwrap(thing), "__module__", module)
-    return bool(home == module) and not inspect.ismodule(thing)
 
 
 def _always(thing: T) -> Callable[[], T]:

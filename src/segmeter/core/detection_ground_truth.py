@@ -113,35 +113,29 @@ def coco_layout(
     known = {category.id: category for category in categories}
     for ground_truth in ground_truths:
         known |= {category.id: category for category in ground_truth.categories}
-        images.append(_image(ground_truth))
-        for thing in ground_truth.objects:
-            annotations.append(_annotation(thing, ground_truth.image, len(annotations) + 1))
+        height, width = ground_truth.shape
+        image: dict[str, Any] = {"id": ground_truth.image, "height": height, "width": width}
+        if ground_truth.federated:
+            image["neg_category_ids"] = list(ground_truth.negative)
+            image["not_exhaustive_category_ids"] = list(ground_truth.not_exhaustive)
+        images.append(image)
+        annotations += [
+            {
+                "id": number,
+                "image_id": ground_truth.image,
+                "category_id": thing.category,
+                "segmentation": thing.mask.to_coco(),
+                "bbox": list(thing.box),
+                "area": thing.area,
+                "iscrowd": int(thing.crowd),
+            }
+            for number, thing in enumerate(ground_truth.objects, len(annotations) + 1)
+        ]
     named = [
         {"id": c.id, "name": c.name} | ({"frequency": c.frequency} if c.frequency else {})
         for _, c in sorted(known.items())
     ]
     return {"images": images, "annotations": annotations, "categories": named}
-
-
-def _image(ground_truth: DetectionGroundTruth) -> dict[str, Any]:
-    height, width = ground_truth.shape
-    image: dict[str, Any] = {"id": ground_truth.image, "height": height, "width": width}
-    if ground_truth.federated:
-        image["neg_category_ids"] = list(ground_truth.negative)
-        image["not_exhaustive_category_ids"] = list(ground_truth.not_exhaustive)
-    return image
-
-
-def _annotation(thing: TrueObject, image: int, number: int) -> dict[str, Any]:
-    return {
-        "id": number,
-        "image_id": image,
-        "category_id": thing.category,
-        "segmentation": thing.mask.to_coco(),
-        "bbox": list(thing.box),
-        "area": thing.area,
-        "iscrowd": int(thing.crowd),
-    }
 
 
 def _id(value: Any) -> int:

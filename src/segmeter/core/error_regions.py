@@ -97,7 +97,8 @@ def deepest(mask: Mask, barred: Iterable[tuple[int, ...]] = ()) -> Depth:
     """
     if not mask:
         return Depth(0, None)
-    inside = [place for point in barred if (place := _inside(mask, point)) is not None]
+    places = [tuple(map(int.__sub__, point, mask.low)) for point in barred]
+    inside = [p for p in places if min(p) >= 0 and all(map(int.__lt__, p, mask.bits.shape))]
     squared, place = _search(mask.bits, inside)
     if place is None:
         return Depth(0, None)
@@ -138,14 +139,6 @@ def _plain_sides(
 ) -> tuple[Depth, Depth]:
     negatives, positives = error_regions(target, prediction)
     return deepest(negatives, barred), deepest(positives, barred)
-
-
-def _inside(mask: Mask, point: tuple[int, ...]) -> tuple[int, ...] | None:
-    """A pixel's place in the mask's box, or None when it lies outside."""
-    place = tuple(map(int.__sub__, point, mask.low))
-    if min(place) < 0 or any(map(int.__ge__, place, mask.bits.shape)):
-        return None
-    return place
 
 
 def squared_depth(bits: Bits) -> npt.NDArray[np.int64]:

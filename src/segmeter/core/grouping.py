@@ -19,3 +19,15 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
     for item in items:
         found.setdefault(key(item), []).append(item)
     return found
+
+
+def grouped_pairs(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+    """Items by the keys that they come with; keys and items stay in order.
+
+    >>> grouped_pairs([("a", 1), ("b", 2), ("a", 3)])
+    {'a': [1, 3], 'b': [2]}
+    """
+    found: dict[Key, list[Item]] = {}
+    for key, item in pairs:
+        found.setdefault(key, []).append(item)
+    return found

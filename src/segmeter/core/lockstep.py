@@ -16,6 +16,7 @@ import numpy as np
 
 from segmeter.core.capabilities import Team, forgets_prompts, team_of
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, ProtocolName, in_protocol
 from segmeter.core.prompts import Prompt, as_prompts
@@ -116,42 +117,28 @@ def simulate(
     """
     if rounds < 1:
         raise BadInput(f"a session has at least one round, not {rounds}")
-    members = _members(scene, encoded, simulated_sessions, judge, oracle_rounds)
-    by_scene: dict[int, list[Member]] = {}
-    for member in members:
-        by_scene.setdefault(id(member[1].encoded), []).append(member)
+    by_protocol = {p: in_protocol(encoded, p) for p in {s.protocol for s in simulated_sessions}}
+    members: list[Member] = []
+    for simulated in simulated_sessions:
+        session = Session(
+            scene,
+            by_protocol[simulated.protocol],
+            simulated.target,
+            judge=judge,
+            protocol=simulated.protocol,
+            oracle_rounds=oracle_rounds,
+            forgets=forgets_prompts(simulated.user),
+            start=simulated.start.mask if simulated.start else None,
+        )
+        members.append((simulated, session))
+    together = grouped((id(member[1].encoded), member) for member in members).values()
     for number in range(1, rounds + 1):
-        for together in by_scene.values():
-            _advance([m for m in together if not _over(m[1], until)], number, seed, pool)
+        for sharing in together:
+            ended = [until and s.rounds and until(s.rounds[-1].scores) for _, s in sharing]
+            left = [m for m, over in zip(sharing, ended, strict=True) if not over]
+            _advance(left, number, seed, pool)
         _keep_bounds(members)
     return [Trajectory(simulated, session.rounds) for simulated, session in members]
-
-
-def _members(
-    scene: Scene,
-    encoded: EncodedScene,
-    simulated_sessions: Sequence[SimulatedSession],
-    judge: Judge,
-    oracle_rounds: int,
-) -> list[Member]:
-    """A session for each; those of one protocol share one encoded scene."""
-    by_protocol = {p: in_protocol(encoded, p) for p in {s.protocol for s in simulated_sessions}}
-    return [
-        (
-            simulated,
-            Session(
-                scene,
-                by_protocol[simulated.protocol],
-                simulated.target,
-                judge=judge,
-                protocol=simulated.protocol,
-                oracle_rounds=oracle_rounds,
-                forgets=forgets_prompts(simulated.user),
-                start=simulated.start.mask if simulated.start else None,
-            ),
-        )
-        for simulated in simulated_sessions
-    ]
 
 
 def _advance(members: Sequence[Member], number: int, seed: int, pool: Executor | None) -> None:
@@ -165,10 +152,6 @@ def _advance(members: Sequence[Member], number: int, seed: int, pool: Executor |
     if asking:
         prompts, seconds = zip(*asking.values(), strict=True)
         run_round([s for _, s in members if id(s) in asking], prompts, seconds, pool)
-
-
-def _over(session: Session, until: Callable[[Scores], bool] | None) -> bool:
-    return until is not None and bool(session.rounds) and until(session.rounds[-1].scores)
 
 
 def _keep_bounds(members: Sequence[Member]) -> None:
@@ -208,11 +191,9 @@ def _next_prompts(
         share = (perf_counter() - start) / len(places)
         return [(as_prompts(prompts), share) for prompts in given]
 
-    teams: dict[int, tuple[Team | None, list[int]]] = {}  # each with the places of its members
-    for i, user in enumerate(users):
-        team = team_of(user)
-        teams.setdefault(id(team), (team, []))[1].append(i)
-    for team, places in teams.values():
+    teams = [team_of(user) for user in users]
+    for places in grouped((id(team), i) for i, team in enumerate(teams)).values():
+        team = teams[places[0]]
         answers = mapped(one, places, pool) if team is None else together(team, places)
         for i, answer in zip(places, answers, strict=True):
             found[i] = answer

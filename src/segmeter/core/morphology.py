@@ -62,15 +62,13 @@ def parts(mask: Mask, connectivity: Connectivity | None = None) -> list[Mask]:
     ]
 
 
-def largest_component(
-    mask: Mask, connectivity: Connectivity | None = None, *, tie: Literal["first", "last"] = "first"
-) -> Mask:
+def largest_component(mask: Mask, *, tie: Literal["first", "last"] = "first") -> Mask:
     """The component with most voxels; among equals the first in raster order, or the last.
 
     >>> largest_component(Mask.of(np.array([[1, 0, 1, 1]]))).low
     (0, 2)
     """
-    labels, count = components(mask.bits, connectivity)
+    labels, count = components(mask.bits)
     if count < 2:
         return mask
     sizes = np.bincount(labels.ravel())[1:]
@@ -118,9 +116,8 @@ def _nearest_judged(ignore: Mask, ratio: float) -> tuple[Any, ...]:
     bits = ignore.crop(low, high)
     nearest = np.full(bits.shape, bits.size)
     plane = math.prod(bits.shape[-2:])
-    for z, (ignored, found) in enumerate(
-        zip(bits.reshape(-1, *bits.shape[-2:]), nearest.reshape(-1, *bits.shape[-2:]), strict=True)
-    ):
+    planes = (array.reshape(-1, *bits.shape[-2:]) for array in (bits, nearest))
+    for z, (ignored, found) in enumerate(zip(*planes, strict=True)):
         if ignored.any() and not ignored.all():
             y, x = ndimage.distance_transform_edt(
                 ignored, sampling=(ratio, 1.0), return_distances=False, return_indices=True

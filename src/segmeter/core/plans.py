@@ -59,19 +59,16 @@ class Plan:
             raise BadInput(f"plan cannot be read: {error}") from error
         if not isinstance(data, dict):
             raise BadInput("plan cannot be read: it is no object")
-        known = {f.name for f in fields(cls)}
-        strange = [key for key in data if key not in known]
+        strange = [key for key in data if key not in _IS_FIELD]
         if strange:
             raise BadInput(f"plan cannot be read: unknown field {strange[0]!r}")
-        for name in known:
-            if not _IS_FIELD[name](data.get(name, _MISSING.get(name))):
+        for name, fits in _IS_FIELD.items():
+            if not fits(data[name]) if name in data else name in _NEEDED:
                 raise BadInput(f"plan cannot be read: its field '{name}' is missing or wrong")
-        specs = {
-            key: tuple(Spec(s["name"], s.get("options", {})) for s in data.get(key, ()))
-            for key in ("segmenters", "datasets", "users")
-        }
-        lists = {key: tuple(data.get(key, ())) for key in ("protocols", "measures")}
-        return cls(**{**data, **specs, **lists})
+        for name in {"segmenters", "datasets", "users"} & data.keys():
+            data[name] = [Spec(spec["name"], spec.get("options", {})) for spec in data[name]]
+        lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
+        return cls(**{**data, **lists})
 
     def scenes_of(self, dataset: str, scenes: Sequence[str]) -> list[str]:
         """The scenes of a dataset that the plan takes, in the order of the dataset.
@@ -138,11 +135,7 @@ def _is_specs(value: Any) -> bool:
     )
 
 
-# A plan may leave out what a request may.
-_MISSING: dict[str, Any] = {
-    "kind": "model", "users": [], "rounds": 0, "protocols": [], "measures": [], "seed": 0,
-    "threads": 1, "keep_masks": True, "options": {}, "fingerprints": {},
-}  # fmt: skip
+_NEEDED = ("benchmark", "segmenters", "datasets")  # a plan may leave out what a request may
 _MOST = 2**31
 _IS_FIELD: dict[str, Callable[[Any], bool]] = {
     "benchmark": lambda v: isinstance(v, str),

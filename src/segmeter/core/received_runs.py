@@ -30,6 +30,7 @@ class _Gate:
     named: frozenset[str] = frozenset()
 
 
+_MARKS = re.compile(r"[=,&?]")
 _OPEN = _Gate(everything=True)
 _process: _Gate = _OPEN  # for all threads; narrowed by the command line
 _here: ContextVar[_Gate | None] = ContextVar("received", default=None)
@@ -40,7 +41,7 @@ def received(active: bool = True) -> Iterator[None]:
     """Look names up as those of a received run; not if it is trusted (`active=False`).
 
     >>> with received():
-    ...     check_python("model", "theirs.py:Net")
+    ...     check_chosen("model", "theirs.py:Net")
     Traceback (most recent call last):
     segmeter.core.errors.NotFound: the model 'theirs.py:Net' is a Python file, ...
     """
@@ -57,39 +58,32 @@ def contacts_only(words: Iterable[str]) -> Iterator[None]:
     """Let the whole process use only the Python files and addresses in the words of a command.
 
     >>> with contacts_only(["run", "noc", "--model=mine.py:Net?side=9"]):
-    ...     check_python("model", "mine.py:Net")
+    ...     check_chosen("model", "mine.py:Net")
     """
     global _process
-    before, _process = _process, _Gate(False, frozenset(_tokens(words)))
+    given = list(words)  # `--model=mine.py:Net?side=9` holds `mine.py:Net`
+    parts = (part for word in given for part in (word.partition("=")[2], *_MARKS.split(word)))
+    before, _process = _process, _Gate(False, frozenset((*given, *parts)))
     try:
         yield
     finally:
         _process = before
 
 
-def check_python(kind: str, name: str) -> None:
-    """Refuse an object in a Python file, `file.py:object`, that the user has not chosen.
+def check_chosen(kind: str, name: str) -> None:
+    """Refuse a Python file, weights or a service as a model unless the user has chosen it.
 
-    >>> check_python("model", "mine.py:Net")  # in Python, the caller has
-    """
-    _check_chosen(kind, name, "a Python file, and reading a run runs none")
-
-
-def check_opened(kind: str, name: str) -> None:
-    """Refuse a weights file or a service as a model unless the user has chosen it.
-
+    >>> check_chosen("model", "mine.py:Net")  # in Python, the caller has
     >>> with received():
-    ...     check_opened("model", "theirs.pth")
+    ...     check_chosen("model", "theirs.pth")
     Traceback (most recent call last):
     segmeter.core.errors.NotFound: the model 'theirs.pth' is a file or an address, ...
     """
-    _check_chosen(kind, name, "a file or an address, and reading a run opens none")
-
-
-def _check_chosen(kind: str, name: str, what: str) -> None:
     gate = _current()
     if gate.everything or name in gate.named:
         return
+    python = "a Python file, and reading a run runs none"
+    what = python if ".py:" in name else "a file or an address, and reading a run opens none"
     own = f"if it is yours, name it in this command too (--{kind} {name}); "
     way_out = own if kind in ("model", "method", "user") else ""
     raise NotFound(f"the {kind} '{name}' is {what}; {way_out}if you trust the authors, use --trust")
@@ -127,7 +121,7 @@ def check_names(plan: Plan, chosen: Plan | None = None) -> None:
         if text in known:
             continue
         if ".py:" in text:
-            check_python(kind, text)
+            check_chosen(kind, text)
         if "://" in text and not may_contact(text):
             raise NotFound(
                 f"the run names the address '{text}' ({kind}), and nothing that a run names is "
@@ -166,14 +160,6 @@ def check_data(plan: Plan, name: str, made: Dataset, address: str) -> None:
 
 def _current() -> _Gate:
     return _here.get() or _process
-
-
-def _tokens(words: Iterable[str]) -> Iterator[str]:
-    """The names that words may stand for: `--model=mine.py:Net?side=9` holds `mine.py:Net`."""
-    for word in words:
-        yield word
-        yield word.partition("=")[2]
-        yield from re.split(r"[=,&?]", word)
 
 
 def _texts(value: object) -> Iterator[str]:
