@@ -15,6 +15,7 @@ from segmeter.stats.intervals import Interval
 from segmeter.stats.mixed_effects import fit_mixed
 
 Level = Literal["nominal", "ordinal", "interval"]
+_RESAMPLES = 2000
 
 
 def krippendorff_alpha(
@@ -47,10 +48,8 @@ def alpha_interval(
     level: Level = "ordinal",
     *,
     clusters: Mapping[Hashable, Hashable] | None = None,
-    confidence: float = 0.95,
-    samples: int = 2000,
 ) -> Interval:
-    """Krippendorff's alpha with a bootstrap interval over things.
+    """Krippendorff's alpha with a 95 % bootstrap interval over things.
 
     `clusters` names what is resampled instead, such as the image of each mask.
 
@@ -67,9 +66,9 @@ def alpha_interval(
     grouped = np.zeros((len(place), *met.shape[1:]))
     np.add.at(grouped, [place[name] for name in names], met)
     rng = generator("alpha", len(units), len(place))
-    drawn = rng.multinomial(len(place), np.full(len(place), 1 / len(place)), size=samples)
+    drawn = rng.multinomial(len(place), np.full(len(place), 1 / len(place)), size=_RESAMPLES)
     found = _alphas(np.einsum("sc,cij->sij", drawn.astype(float), grouped), values, level)
-    low, high = np.percentile(found, [50 * (1 - confidence), 50 * (1 + confidence)])
+    low, high = np.percentile(found, [2.5, 97.5])
     return Interval(krippendorff_alpha(ratings, level), float(low), float(high))
 
 

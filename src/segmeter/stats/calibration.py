@@ -28,16 +28,6 @@ class Bin:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreErrors:
-    """Mean of score minus IoU, mean absolute error, Pearson's and Spearman's correlation."""
-
-    bias: float
-    absolute: float
-    pearson: float
-    spearman: float
-
-
-@dataclass(frozen=True, slots=True)
 class Stopping:
     """The outcome if annotators stop at the first round whose score reaches a threshold.
 
@@ -101,19 +91,6 @@ def calibration_error(bins: Sequence[Bin]) -> tuple[float, float]:
     gaps = np.array([abs(b.mean_score - b.mean_value) for b in bins])
     weights = np.array([b.n for b in bins], float)
     return float(np.round(gaps @ weights / weights.sum(), 15)), float(np.round(gaps.max(), 15))
-
-
-def score_errors(scores: Floats, values: Floats) -> ScoreErrors:
-    """How far scores are from the IoU, and whether they rank masks rightly.
-
-    >>> score_errors(np.array([0.5, 0.7, 0.9]), np.array([0.4, 0.7, 1.0])).spearman
-    1.0
-    """
-    error = np.asarray(scores) - np.asarray(values)
-    with np.errstate(invalid="ignore"):
-        pearson = float(np.corrcoef(scores, values)[0, 1])
-    spearman = rank_correlation(scores, values)
-    return ScoreErrors(float(error.mean()), float(np.abs(error).mean()), pearson, spearman)
 
 
 def rank_correlation(scores: Floats, values: Floats) -> float:

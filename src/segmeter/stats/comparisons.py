@@ -49,11 +49,7 @@ def difference(
 
 
 def differences(
-    gaps: npt.ArrayLike,
-    clusters: Sequence[Hashable],
-    *,
-    resamples: int = 2000,
-    seed: object = 0,
+    gaps: npt.ArrayLike, clusters: Sequence[Hashable], *, resamples: int = 2000, seed: object = 0
 ) -> list[Paired]:
     """First minus second in several measures, `(targets, measures)`, under the same draws.
 

@@ -8,14 +8,14 @@ lies more than 3.5 robust standard deviations from the median.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from segmeter.core.annotation_events import Timing
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped
 from segmeter.core.wording import counted
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.intervals import Floats, Interval
@@ -82,11 +82,10 @@ def fit_costs(timings: Sequence[Timing]) -> FittedCosts:
     people = list(dict.fromkeys(t.annotator for t in kept))
     over = "annotators" if len(people) >= _FEW_PEOPLE else "images"
     clusters = [t.annotator if over == "annotators" else t.image for t in kept]
-    values, low, high = _solved(rows, seconds - given, clusters)
-    prices = {
-        name: Interval(*(float(np.maximum(0.0, v)) for v in three))
-        for name, *three in zip(names, values, low, high, strict=True)
-    }
+    owners = [np.array([cluster == own for cluster in clusters]) for own in dict.fromkeys(clusters)]
+    wanted = np.column_stack([rows, seconds - given])
+    equations = np.stack([rows[own].T @ wanted[own] for own in owners])
+    prices = dict(zip(names, _jackknifed(equations, _prices), strict=True))
     steps = {name: int(rows[:, k].sum()) for k, name in enumerate(names)}
     locate = prices["locate"].value if "locate" in prices else CostModel().locate
     if (price := _touch_up(kept, clusters, locate)) is not None:
@@ -113,23 +112,15 @@ def _touch_up(timings: Sequence[Timing], clusters: Sequence[str], locate: float)
     def ratio(of: Floats) -> Floats:
         seconds, length, drawing, drawn = of.T
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray((seconds / length) / (drawing / drawn))
+            return np.asarray((seconds / length) / (drawing / drawn))[:, None]
 
-    value = float(ratio(sums.sum(axis=0)[None])[0])
-    if not np.isfinite(value):
-        return None
-    left, many = ratio(sums.sum(axis=0) - sums), len(names)
-    if many < 2 or not np.isfinite(left).all():
-        return Interval(value, float("nan"), float("nan"))
-    reach = float(_reach(np.array(value), left))
-    return Interval(value, max(0.0, value - reach), value + reach)
+    (price,) = _jackknifed(sums, ratio)
+    return price if np.isfinite(price.value) else None
 
 
 def _without_pauses(timings: Sequence[Timing]) -> list[Timing]:
     """Steps that took about as long as others of their kind."""
-    cells: dict[tuple[str, bool], list[Timing]] = {}
-    for t in timings:
-        cells.setdefault((t.kind, t.first), []).append(t)
+    cells = grouped(((t.kind, t.first), t) for t in timings)
     usual: list[Timing] = []
     for held in cells.values():
         logs = np.log([t.seconds for t in held])
@@ -160,37 +151,25 @@ def _design(timings: Sequence[Timing]) -> tuple[Floats, Floats, list[str], Float
     return rows, np.array([t.seconds for t in timings]), names, given
 
 
-def _solved(
-    rows: Floats, seconds: Floats, clusters: Sequence[str]
-) -> tuple[Floats, Floats, Floats]:
-    """Least squares, and limits from leaving out one person (or image) at a time."""
-    names = list(dict.fromkeys(clusters))
-    place = np.array([names.index(c) for c in clusters])
-    squares = np.stack([rows[place == k].T @ rows[place == k] for k in range(len(names))])
-    sums = np.stack([rows[place == k].T @ seconds[place == k] for k in range(len(names))])
-    values = _prices(squares.sum(axis=0)[None], sums.sum(axis=0)[None])[0]
-    many = len(names)
-    if many < 2:
-        unknown = np.full_like(values, np.nan)
-        return values, unknown, unknown
-    left = _prices(squares.sum(axis=0) - squares, sums.sum(axis=0) - sums)
-    reach = _reach(values, left)
-    return values, values - reach, values + reach
+def _jackknifed(sums: Floats, estimate: Callable[[Floats], Floats]) -> list[Interval]:
+    """Estimates from the sums of all people (or images); limits from leaving out one at a time.
 
-
-def _reach(values: Floats, left: Floats) -> Floats:
-    """The jackknife's standard error times Student's t of n - 1 degrees of freedom.
-
-    With few people percentiles of a bootstrap are too narrow (70 % instead of 95 % with three).
+    The standard error times Student's t of n - 1 degrees of freedom: with few people percentiles
+    of a bootstrap are too narrow (70 % instead of 95 % with three). nan without others.
     """
     from scipy import special
 
-    many = len(left)
-    error = np.sqrt((many - 1) / many * ((left - values) ** 2).sum(axis=0))
-    return np.asarray(float(special.stdtrit(many - 1, 0.975)) * error)
+    values, many = estimate(sums.sum(axis=0)[None])[0], len(sums)
+    left = estimate(sums.sum(axis=0) - sums)
+    known = np.where(np.isfinite(left), left, np.nan)
+    error = np.sqrt((many - 1) / many * ((known - values) ** 2).sum(axis=0))
+    reach = special.stdtrit(many - 1, 0.975) * error
+    ends = np.maximum(0.0, [values, values - reach, values + reach])
+    return [Interval(*map(float, three)) for three in ends.T]
 
 
-def _prices(squares: Floats, sums: Floats) -> Floats:
-    """Solutions of many small systems; nan for a price of which a resample has no step."""
-    found: npt.NDArray[np.float64] = (np.linalg.pinv(squares) @ sums[..., None])[..., 0]
+def _prices(equations: Floats) -> Floats:
+    """Least squares of many small systems; nan for a price of which a resample has no step."""
+    squares, sums = equations[..., :-1], equations[..., -1:]
+    found: Floats = (np.linalg.pinv(squares) @ sums)[..., 0]
     return np.where(np.diagonal(squares, axis1=1, axis2=2) > 0, found, np.nan)

@@ -16,13 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped
 from segmeter.core.seeds import generator
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.mixed_effects import MixedModel, fit_mixed
 
 _SCALE = 10
 _Z95 = 1.96  # the rounded deviate that the reference multiplies by
-_PUBLISHED_SEED = 12345
+_PUBLISHED_SEED, _PUBLISHED_DRAWS = 12345, 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +49,8 @@ class Ratings:
 
     def by_target(self, model: str) -> dict[str, float]:
         """The mean of all ratings of a model's mask, for every target."""
-        found: dict[str, list[float]] = {}
-        for name, target, score in zip(self.models, self.targets, self.scores, strict=True):
-            if name == model:
-                found.setdefault(target, []).append(score)
+        own = self.of(model)
+        found = grouped(zip(own.targets, own.scores, strict=True))
         return {target: float(np.mean(scores)) for target, scores in found.items()}
 
 
@@ -111,7 +110,6 @@ class RatingModel:
     models: tuple[str, ...]
     fitted: MixedModel
     df: float
-    level: float
 
     def mean(self, model: str) -> Interval:
         """A model's mean score."""
@@ -130,12 +128,12 @@ class RatingModel:
 
         value = float(weights @ self.fitted.coefficients)
         se = float(np.sqrt(weights @ self.fitted.covariance @ weights))
-        reach = float(stats.t.ppf((1 + self.level) / 2, self.df)) * se
+        reach = float(stats.t.ppf(0.975, self.df)) * se
         p = float(2 * stats.t.sf(abs(value) / se, self.df)) if se > 0 else float(value == 0)
         return value, value - reach, value + reach, se, p
 
 
-def fit_ratings(ratings: Ratings, *, level: float = 0.95) -> RatingModel:
+def fit_ratings(ratings: Ratings) -> RatingModel:
     """Fit `score ~ model + (1 | rater) + (1 | rater:model) + (1 | target) + (1 | target:model)`.
 
     REML. The interactions make the test one about new raters and new targets, as a maximal model
@@ -163,7 +161,7 @@ def fit_ratings(ratings: Ratings, *, level: float = 0.95) -> RatingModel:
     }
     fitted = fit_mixed(scores, design, _identifiable(factors, scores.size))
     df = min(len(set(ratings.targets)), len(set(ratings.raters))) - 1
-    return RatingModel(models, fitted, float(max(1, df)), level)
+    return RatingModel(models, fitted, float(max(1, df)))
 
 
 def _identifiable(
@@ -203,10 +201,8 @@ def rating_summary(scores: npt.ArrayLike) -> RatingSummary:
     )
 
 
-def rating_difference(
-    first: npt.ArrayLike, second: npt.ArrayLike, *, level: float = 0.99
-) -> RatingDifference:
-    """Compare two models' scores of the same targets, in the same order.
+def rating_difference(first: npt.ArrayLike, second: npt.ArrayLike) -> RatingDifference:
+    """Compare two models' scores of the same targets, in the same order, with 99 % intervals.
 
     Scores may be means of several ratings. The t-test is two-sided; `p_greater` is the one-sided
     p of the first being better. If all differences are zero every p is 1.
@@ -218,9 +214,10 @@ def rating_difference(
 
     gaps = _pairs(first, second)
     middle, sd = float(gaps.mean()), float(gaps.std(ddof=1))
-    draws = paired_bootstrap(gaps)
-    low, high = np.percentile(draws, [50 * (1 - level), 50 * (1 + level)])
-    t, p, p_greater, inside = _t_test(gaps, level)
+    rng = np.random.default_rng(_PUBLISHED_SEED)  # one call of PCG64 for all indices
+    draws = gaps[rng.integers(0, gaps.size, (_PUBLISHED_DRAWS, gaps.size))].mean(axis=1)
+    low, high = np.percentile(draws, [0.5, 99.5])
+    t, p, p_greater, inside = _t_test(gaps)
     return RatingDifference(
         gaps.size,
         middle,
@@ -237,29 +234,10 @@ def rating_difference(
     )
 
 
-def paired_bootstrap(
-    gaps: npt.ArrayLike, samples: int = 10_000, seed: int = _PUBLISHED_SEED
-) -> Floats:
-    """Means of resampled differences: one call of a PCG64 generator for all indices.
-
-    >>> paired_bootstrap([1.0, 1.0], samples=3).tolist()
-    [1.0, 1.0, 1.0]
-    """
-    values = np.asarray(gaps, dtype=float)
-    drawn = np.random.default_rng(seed).integers(0, values.size, (samples, values.size))
-    return np.asarray(values[drawn].mean(axis=1))
-
-
 def resampled_difference(
-    ratings: Ratings,
-    first: str,
-    second: str,
-    by: str,
-    *,
-    samples: int = 2000,
-    level: float = 0.95,
+    ratings: Ratings, first: str, second: str, by: str, *, samples: int = 2000
 ) -> Interval:
-    """The paired mean difference, with an interval that resamples `images` or `raters`.
+    """The paired mean difference, with a 95 % interval that resamples `images` or `raters`.
 
     Every resample weighs each rating as often as its image (or rater) was drawn; then masks are
     averaged, and targets that both models still have are paired. Percentile bootstrap.
@@ -289,7 +267,7 @@ def resampled_difference(
     rng = generator("ratings", by, first, second, len(rows))
     drawn = rng.multinomial(len(clusters), np.full(len(clusters), 1 / len(clusters)), size=samples)
     means = _paired_means(index, scores, drawn.astype(float), len(common))
-    low, high = np.nanpercentile(means, [50 * (1 - level), 50 * (1 + level)])
+    low, high = np.nanpercentile(means, [2.5, 97.5])
     return Interval(value, float(low), float(high))
 
 
@@ -311,22 +289,17 @@ def _paired_means(
     return found
 
 
-def _t_test(gaps: Floats, level: float) -> tuple[float, float, float, tuple[float, float]]:
-    """t, its two-sided and one-sided p, and the interval."""
+def _t_test(gaps: Floats) -> tuple[float, float, float, tuple[float, float]]:
+    """t, its two-sided and one-sided p, and the 99 % interval."""
     from scipy import stats
 
     middle, error = float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(gaps.size))
     if error == 0:  # all differences are the same
-        p = (1.0, 1.0) if middle == 0 else (0.0, float(middle < 0))
-        return float(np.sign(middle) * np.inf) if middle else 0.0, *p, (middle, middle)
-    t, freedom = middle / error, gaps.size - 1
-    reach = float(stats.t.ppf((1 + level) / 2, freedom)) * error
-    return (
-        t,
-        float(2 * stats.t.sf(abs(t), freedom)),
-        float(stats.t.sf(t, freedom)),
-        (middle - reach, middle + reach),
-    )
+        both = (1.0, 1.0) if middle == 0 else (0.0, float(middle < 0))
+        return float(np.sign(middle) * np.inf) if middle else 0.0, *both, (middle, middle)
+    test = stats.ttest_1samp(gaps, 0.0)
+    t, p, inside = float(test.statistic), float(test.pvalue), test.confidence_interval(0.99)
+    return t, p, float(stats.t.sf(t, test.df)), (float(inside.low), float(inside.high))
 
 
 def _pairs(first: npt.ArrayLike, second: npt.ArrayLike) -> Floats:
