@@ -450,9 +450,11 @@ def _noted_users() -> list[bytes]:
 
 
 def _read_noted_users(path: Path) -> None:
-    from segmeter.engine.jobs import _noted
+    from segmeter.core.plans import Plan
+    from segmeter.engine.jobs import lacking_users
 
-    _noted(path.read_bytes().decode("utf-8", "surrogateescape"))
+    text = path.read_bytes().decode("utf-8", "surrogateescape")
+    lacking_users({"users": text}, ["user"], Plan("noc", (), ()))
 
 
 def _leases() -> list[bytes]:

@@ -153,7 +153,7 @@ def test_packs_are_made_while_jobs_are_played(
     monkeypatch.setattr(runner, "compact", watched)
     folder = RunFolder(storage)
     assert run_plan(PLAN, storage, executor="inline").done == JOBS
-    assert "compaction" in seen
+    assert any(name.startswith("compaction") for name in seen)
     assert len(names(folder)) <= 2 + 2
     assert facts(folder).equals(Run.open(loose).sql(FACTS))
 

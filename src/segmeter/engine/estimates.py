@@ -83,10 +83,7 @@ class Cost:
 
 
 def run_some(
-    plan: Plan,
-    roots: Roots,
-    objects: Objects | None,
-    tell: Callable[[str], None],
+    plan: Plan, roots: Roots, objects: Objects | None, tell: Callable[[str], None]
 ) -> list[Estimate]:
     """Run some scenes of every model and dataset, from its first to its last; keep nothing."""
     built = Built(roots, objects)

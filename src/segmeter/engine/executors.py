@@ -27,19 +27,15 @@ class Executor(Protocol):
     @property
     def room(self) -> int:
         """How many more jobs may be submitted now."""
-        ...
 
     def submit(self, job: Job) -> None:
         """Take a job; only where there is room."""
-        ...
 
     def finished(self) -> list[Outcome]:
         """Wait for at least one job to end."""
-        ...
 
     def stop(self) -> None:
         """End all work at once; what was finished is kept."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +74,9 @@ def executor_named(name: str | None, spec: ExecutorSpec) -> Executor:
     chosen = name or ("local" if spec.workers and spec.run.shared else "inline")
     if chosen in _OWN:
         return _OWN[chosen](spec)
-    for point in importlib.metadata.entry_points(group=_GROUP):
-        if point.name == chosen:
-            made: Executor = point.load()(spec)
-            return made
+    for point in importlib.metadata.entry_points(group=_GROUP, name=chosen):
+        made: Executor = point.load()(spec)
+        return made
     hint, known = suggestion(chosen, executor_names()), ", ".join(executor_names())
     raise NotFound(f"no executor '{chosen}';{hint} there are {known}")
 
@@ -154,30 +149,26 @@ class Local:
     def finished(self) -> list[Outcome]:
         busy = [worker for worker in self._workers if worker.jobs]
         ready = wait([worker.own.pipe for worker in busy])
-        return [o for worker in busy if worker.own.pipe in ready for o in self._receive(worker)]
+        return [self._receive(worker) for worker in busy if worker.own.pipe in ready]
 
     def stop(self) -> None:
         end_all([worker.own for worker in self._workers])
 
-    def _receive(self, worker: _Worker) -> list[Outcome]:
+    def _receive(self, worker: _Worker) -> Outcome:
         """A worker's report, or, if it died, the loss of the job it was at."""
-        try:
+        with suppress(EOFError, ConnectionResetError):
             outcome: Outcome = worker.own.pipe.recv()
-        except (EOFError, ConnectionResetError):
-            return self._replace(worker)
-        worker.jobs.remove(outcome.job)
-        return [outcome]
-
-    def _replace(self, dead: _Worker) -> list[Outcome]:
-        dead.own.process.join()
-        dead.own.pipe.close()
-        lost, *unbegun = dead.jobs
-        slot = self._workers.index(dead)
+            worker.jobs.remove(outcome.job)
+            return outcome
+        worker.own.process.join()
+        worker.own.pipe.close()
+        lost, *unbegun = worker.jobs
+        slot = self._workers.index(worker)
         self._workers[slot] = self._start(slot)
         for job in unbegun:
             self.submit(job)
-        code = dead.own.process.exitcode
-        return [Outcome(lost, f"the worker died (exit code {code})", retryable=True)]
+        code = worker.own.process.exitcode
+        return Outcome(lost, f"the worker died (exit code {code})", retryable=True)
 
 
 def _work(pipe: Connection, plan: Plan, run: Address | Place, roots: Roots, cores: int) -> None:

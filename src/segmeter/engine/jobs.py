@@ -19,7 +19,7 @@ from segmeter.core.plans import Job, Plan
 from segmeter.core.rows import Schema, columns_of_measures
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.engine.arithmetic import steady_arithmetic
-from segmeter.engine.provenance import parameter_count
+from segmeter.engine.provenance import library_versions, parameter_count
 from segmeter.kernels import set_threads
 from segmeter.runtime.fingerprints import object_fingerprint, source_fingerprint
 from segmeter.runtime.remote_files import Roots
@@ -76,13 +76,7 @@ class Outcome:
 class Worker:
     """Does jobs one after the other; keeps the model loaded and reads scenes ahead."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        run: Address | Place,
-        built: Built,
-        cores: int = 1,
-    ) -> None:
+    def __init__(self, plan: Plan, run: Address | Place, built: Built, cores: int = 1) -> None:
         """`cores` are those that kernels may use, whose results do not depend on them."""
         self.plan = plan
         self.cores = cores
@@ -175,8 +169,6 @@ def rows_schema(benchmark: Benchmark, plan: Plan) -> Schema:
 
 def _provenance(job: Job, segmenter: Any, own: Any) -> dict[str, str]:
     """The provenance of the rows of a job."""
-    from segmeter.engine.provenance import library_versions
-
     card = segmenter.card
     return {
         "segmenter": str(job.segmenter),
@@ -208,7 +200,10 @@ def lacking_users(
     """The users of a plan that rows do not hold, by their provenance."""
     if provenance.get("plan") == plan.id or "user" not in columns:
         return ()
-    noted = _noted(provenance.get("users", ""))
+    try:
+        noted = list(map(str, json.loads(provenance.get("users", ""))))
+    except (ValueError, TypeError, RecursionError):  # damaged: they run again
+        noted = []
     return tuple(spec for spec in plan.users if str(spec) not in noted)
 
 
@@ -229,12 +224,3 @@ def rows_to_widen(
         return [], plan
     rows: list[Row] = table.to_pylist(maps_as_pydicts="lossy")
     return rows, replace(plan, users=lacking)
-
-
-def _noted(text: str) -> set[str]:
-    """The users that a job file notes; none if what it notes is damaged, so that they run again."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return set()
-    return set(map(str, found)) if isinstance(found, list) else set()

@@ -30,7 +30,11 @@ def library_versions() -> dict[str, str]:
 
 
 def command_entry() -> dict[str, Any]:
-    """One command: when, what was typed but for credentials, on what machine."""
+    """One command: when, what was typed but for credentials, on what machine.
+
+    Its load is of processes that ran or waited in the last minute; None where it is not counted.
+    """
+    load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
     return {
         "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "command": redacted(" ".join(sys.argv)),
@@ -38,15 +42,10 @@ def command_entry() -> dict[str, Any]:
             "system": platform.platform(),
             "processor": _processor(),
             "cores": os.cpu_count(),
-            "load": _load(),
+            "load": load,
         },
         "libraries": library_versions(),
     }
-
-
-def _load() -> float | None:
-    """Processes that ran or waited in the last minute; None where the system does not count."""
-    return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
 
 
 def _processor() -> str:

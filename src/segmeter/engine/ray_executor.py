@@ -54,7 +54,8 @@ class Workplace:
         """Go where every file of the plan is what it was at the driver's."""
         if Path(self.folder).is_dir():
             os.chdir(self.folder)
-            if all(_holds(path, source) for path, source in self.files.items()):
+            here = {path: Path(path).read_bytes() for path in self.files if Path(path).is_file()}
+            if here == self.files:
                 return
         if any(Path(path).is_absolute() or ".." in Path(path).parts for path in self.files):
             raise BadInput(
@@ -65,10 +66,6 @@ class Workplace:
         for path, source in self.files.items():
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             Path(path).write_bytes(source)
-
-
-def _holds(path: str, source: bytes) -> bool:
-    return Path(path).is_file() and Path(path).read_bytes() == source
 
 
 class _Actor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from segmeter.core import catalogue
 from segmeter.core.errors import RunConflict
@@ -20,14 +19,6 @@ from segmeter.store.validated_rows import verified_files
 
 Prints = Mapping[str, Callable[[], dict[str, str]]]
 """By subject: what its weights and source are now, asked for only where something is compared."""
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedBefore:
-    """Ids of the jobs that need not be run, and messages about what was found."""
-
-    ids: frozenset[str]
-    messages: tuple[str, ...] = ()
 
 
 def segmenter_prints(plan: Plan, built: Built) -> Prints:
@@ -53,8 +44,8 @@ def finished_before(
     *,
     again: bool = False,
     named: Collection[str] | None = None,
-) -> FinishedBefore:
-    """Check the files of a run before the first job: which jobs need not be run.
+) -> tuple[frozenset[str], list[str]]:
+    """Check the files of a run before the first job: which need not be run, and messages.
 
     A file that cannot be read, or holds other rows than those of its job, is moved to quarantine
     and the job is run again. Jobs that were run with other weights or another source are refused,
@@ -69,7 +60,10 @@ def finished_before(
         name = f"{job.id}.parquet"
         if why := found.damaged.get(f"jobs/{name}"):
             folder.quarantine(name)
-            messages.append(_damaged(folder, job, why))
+            messages.append(
+                f"{folder.address}/jobs/{name} ({job}) is damaged: {why}; it was moved to "
+                "'quarantine' and the job is run again"
+            )
     made_by: dict[str, tuple[Mapping[str, str], list[str]]] = {
         file.jobs[0]: (provenance_of(types), types.names)
         for file, types in zip(found.files, found.schemas, strict=True)
@@ -92,7 +86,7 @@ def finished_before(
     )
     if stale and not again:
         raise RunConflict(_conflict(folder, stale, len(jobs)))
-    return FinishedBefore(frozenset(done.difference(job.id for job, _ in stale)), tuple(messages))
+    return frozenset(done.difference(job.id for job, _ in stale)), messages
 
 
 def _salvaged(folder: RunFolder) -> list[str]:
@@ -111,13 +105,6 @@ def _salvaged(folder: RunFolder) -> list[str]:
             "run again"
         )
     return messages
-
-
-def _damaged(folder: RunFolder, job: Job, why: str) -> str:
-    return (
-        f"{folder.address}/jobs/{job.id}.parquet ({job}) is damaged: {why}; it was moved to "
-        "'quarantine' and the job is run again"
-    )
 
 
 def _stale(

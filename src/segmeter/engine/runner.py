@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -25,20 +25,11 @@ from segmeter.store.folder import RunFolder, measure_folder
 from segmeter.store.storage import Address, Place
 
 _TRIES = 2
+_COMPACTED = ("jobs", "errors")
 
 
 class Progress(Protocol):
     """Receives progress: how many jobs there are and were done before, then each that ends."""
-
-    def begin(self, total: int, done: int) -> None: ...
-
-    def step(self, outcome: Outcome) -> None: ...
-
-    def end(self) -> None: ...
-
-
-class _Silent:
-    """No progress display."""
 
     def begin(self, total: int, done: int) -> None: ...
 
@@ -105,13 +96,12 @@ def run_plan(
         count = 0 if objects else min(workers, len(left))
         spec = ExecutorSpec(plan, folder.place, built, count, address, prewarmed)
         working = executor_named(executor, spec)
-        before, progress = len(ours) - len(left), progress or _Silent()
+        before = len(ours) - len(left)
         try:  # from here on nothing is refused
             if add:
                 folder.replace_plan(plan)
             folder.sign({**command_entry(), "jobs": len(jobs), "jobs_left": len(left)})
-            progress.begin(len(ours), before)
-            done, failed = _play(left, folder, working, progress, tell)
+            done, failed = _play(left, before, folder, working, progress, tell)
         finally:
             working.stop()
     return Tally(done, before, failed)
@@ -130,22 +120,18 @@ def _finished(
     """Ids of the jobs that need not be run; refuses to run models that only the run names."""
     named = None if added is None or again else {str(spec) for spec in added.segmenters}
     prints = segmenter_prints(plan, built)
-    before = finished_before(folder, jobs, prints, plan, again=again, named=named)
-    for sentence in before.messages:
+    before, messages = finished_before(folder, jobs, prints, plan, again=again, named=named)
+    for sentence in messages:
         tell(sentence)
     if added is not None and not trust:
-        left = {str(job.segmenter): job.segmenter for job in jobs if job.id not in before.ids}
+        left = {str(job.segmenter): job.segmenter for job in jobs if job.id not in before}
         check_received(replace(plan, segmenters=tuple(left.values())), added)
-    return before.ids
+    return before
 
 
 @contextmanager
 def _claimed(
-    plan: Plan,
-    out: Address | Place,
-    built: Built,
-    add: bool,
-    trust: bool,
+    plan: Plan, out: Address | Place, built: Built, add: bool, trust: bool
 ) -> Iterator[tuple[RunFolder, Plan, dict[str, Dataset]]]:
     """The folder to write to, its complete plan and datasets; locked until the jobs are done."""
     names = {spec.name for spec in plan.segmenters}
@@ -176,70 +162,54 @@ def default_workers(plan: Plan) -> int:
 
 def _play(
     left: list[Job],
+    before: int,
     folder: RunFolder,
     executor: Executor,
-    progress: Progress,
+    progress: Progress | None,
     tell: Callable[[str], None],
 ) -> tuple[int, int]:
-    """Have jobs done by an executor and compacted when they are; done and failed jobs."""
+    """Submit jobs, take them back, try once more what may be fixed; done and failed jobs."""
+    if progress is not None:
+        progress.begin(before + len(left), before)
     jobs = frozenset(job.id for job in left)
-    _make_ready(folder, jobs)
-    compaction = BackgroundCompaction(folder, jobs, tell)
-    try:
-        done, failed = _drive(left, executor, folder, progress, compaction)
-        compaction.finish()
-    finally:
-        compaction.stop()
-        progress.end()
-    return done, failed
-
-
-def _drive(
-    left: list[Job],
-    executor: Executor,
-    folder: RunFolder,
-    progress: Progress,
-    compaction: BackgroundCompaction,
-) -> tuple[int, int]:
-    """Submit, take back, try once more what may be fixed; done and failed jobs."""
-    waiting = deque(left)
-    tries: dict[str, int] = {}
-    running = done = failed = 0
-    while waiting or running:
-        while waiting and executor.room > 0:
-            executor.submit(waiting.popleft())
-            running += 1
-        finished = executor.finished()
-        folder.check_lease()
-        for outcome in finished:
-            running -= 1
-            if outcome.fatal:
-                raise SegmeterError(outcome.error)
-            job = outcome.job
-            tries[job.id] = tries.get(job.id, 0) + 1
-            if outcome.error and outcome.retryable and tries[job.id] < _TRIES:
-                waiting.append(job)
-                continue
-            if outcome.error:
-                folder.fail(job, outcome.error, outcome.detail)
-                failed += 1
-            else:
-                done += 1
-            compaction.settled(job.id)
-            progress.step(outcome)
-    return done, failed
-
-
-_COMPACTED = ("jobs", "errors")
-
-
-def _make_ready(folder: RunFolder, jobs: frozenset[str]) -> None:
-    """Let workers replace jobs: move their rows and errors to job files, drop their scores."""
     drop_copies(folder)
-    for where in _COMPACTED:
+    for where in _COMPACTED:  # workers replace jobs: their rows and errors go to job files
         extract(folder, jobs, where)
     for measure in folder.measures():
         drop(folder, jobs, measure_folder(measure))
+    compaction = BackgroundCompaction(folder, jobs, tell)
+    waiting, tries = deque(left), Counter[str]()
+    running = done = failed = 0
+    try:
+        while waiting or running:
+            while waiting and executor.room > 0:
+                executor.submit(waiting.popleft())
+                running += 1
+            finished = executor.finished()
+            folder.check_lease()
+            for outcome in finished:
+                running -= 1
+                if outcome.fatal:
+                    raise SegmeterError(outcome.error)
+                job = outcome.job
+                tries[job.id] += 1
+                if outcome.error and outcome.retryable and tries[job.id] < _TRIES:
+                    waiting.append(job)
+                    continue
+                if outcome.error:
+                    folder.fail(job, outcome.error, outcome.detail)
+                    failed += 1
+                else:
+                    done += 1
+                compaction.settled(job.id)
+                if progress is not None:
+                    progress.step(outcome)
+        compaction.finish()
+    finally:
+        compaction.stop()
+        if progress is not None:
+            progress.end()
+    return done, failed
 
 
 class BackgroundCompaction:
@@ -249,37 +219,28 @@ class BackgroundCompaction:
         self, folder: RunFolder, open_jobs: Iterable[str], tell: Callable[[str], None]
     ) -> None:
         self._folder, self._tell = folder, tell
-        self._open = set(open_jobs)
-        self._loose = 0
-        self._due, self._over = threading.Event(), False
-        self._thread = threading.Thread(target=self._work, name="compaction", daemon=True)
-        self._thread.start()
+        self._open, self._loose = set(open_jobs), 0
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="compaction")
+        self._last = self._thread.submit(self._compact)
 
     def settled(self, job: str) -> None:
         """Note that a job is done or has failed twice, so that its files can be compacted."""
         self._open.discard(job)
         self._loose += 1
-        if self._loose >= LOOSE:
-            self._due.set()
+        if self._loose >= LOOSE and self._last.done() and self._last.result():
+            self._last = self._thread.submit(self._compact)
 
     def finish(self) -> None:
         """Compact the rest, if it is much, after the last job."""
         self.stop()
-        self._guarded(closing=True)
+        self._compact(closing=True)
 
     def stop(self) -> None:
         """End after the current compaction."""
-        self._over = True
-        self._due.set()
-        self._thread.join()
+        self._thread.shutdown()
 
-    def _work(self) -> None:
-        while not self._over and self._guarded(closing=False):
-            self._due.wait()
-
-    def _guarded(self, closing: bool) -> bool:
+    def _compact(self, closing: bool = False) -> bool:
         """Compact; if that fails, report it and let the run continue."""
-        self._due.clear()
         self._loose = 0
         try:
             self._folder.check_lease()

@@ -36,7 +36,10 @@ def complete(plan: Plan, built: Built, *, to_run: bool = True) -> tuple[Plan, di
     benchmark = catalogue.benchmarks.make(plan.benchmark)
     asked = plan.measures
     plan = benchmark.plan(plan)
-    _refuse_nothing(plan)
+    if not plan.segmenters:
+        raise BadInput(f"nothing to test: name at least one {plan.kind} with --{plan.kind}")
+    if not plan.datasets:
+        raise BadInput("no data: name at least one dataset with --dataset")
     users = [catalogue.users.make(spec, **built.roots.options()) for spec in plan.users]
     if to_run:
         _check_segmenters(plan, built, users, benchmark)
@@ -164,14 +167,6 @@ def defined(measure: Any, scene: Scene) -> bool:
     """Whether a measure is defined for scenes like this one."""
     sides = 3 if isinstance(scene, Volume) else 2
     return not isinstance(measure, Measure) or sides in measure.dimensions
-
-
-def _refuse_nothing(plan: Plan) -> None:
-    """A plan without models or methods, or without data, is a slip."""
-    if not plan.segmenters:
-        raise BadInput(f"nothing to test: name at least one {plan.kind} with --{plan.kind}")
-    if not plan.datasets:
-        raise BadInput("no data: name at least one dataset with --dataset")
 
 
 def _refuse_twins(kind: str, names: Iterable[str]) -> None:
