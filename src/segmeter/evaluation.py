@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
-from segmeter.api.loading import dataset_spec, parsed_options, protocol_names, roots_of
+from segmeter.api.loading import dataset_spec, listed, parsed_options, protocol_names, roots_of
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec, short
 from segmeter.core.errors import BadInput, SegmeterError, check_choice
@@ -253,19 +253,19 @@ def _requested(
 ) -> tuple[Plan, Objects]:
     """The plan of what was named or handed over, and the objects that it names."""
     objects: Objects = {}
-    if _listed(models) and _listed(methods):
+    if listed(models) and listed(methods):
         raise BadInput("a run is of models or of methods; give --model or --method, not both")
     given = dict(options) if isinstance(options, Mapping) else parsed_options(options or ())
     plan = Plan(
         benchmark,
-        tuple(_model(thing, objects) for thing in _listed(models) or _listed(methods)),
+        tuple(_model(thing, objects) for thing in listed(models) or listed(methods)),
         tuple(
             dataset_spec(str(thing)) if isinstance(thing, str | Path) else _named(thing, objects)
-            for thing in _listed(datasets)
+            for thing in listed(datasets)
         ),
-        kind="method" if _listed(methods) else "model",
-        users=tuple(_user(thing) for thing in _listed(users)),
-        measures=tuple(_measure(thing) for thing in _listed(measures)),
+        kind="method" if listed(methods) else "model",
+        users=tuple(_user(thing) for thing in listed(users)),
+        measures=tuple(_measure(thing) for thing in listed(measures)),
         protocols=protocol_names(protocols or (() if add else "both")),
         options=given if until is None else {**given, "until": until},
         **settings,
@@ -310,10 +310,6 @@ def _shard(text: str) -> tuple[int, int]:
     if not (which.isdecimal() and all_.isdecimal() and 1 <= int(which) <= int(all_)):
         raise BadInput(f"--shard is which of how many, as 1/4, not '{text}'")
     return int(which), int(all_)
-
-
-def _listed(things: Any) -> list[Any]:
-    return list(things) if isinstance(things, list | tuple) else [things]
 
 
 def _model(thing: Any, objects: Objects) -> Spec:

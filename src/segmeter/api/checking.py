@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ from segmeter.api.data_checks import Findings, inspect_dataset, write_page
 from segmeter.api.loading import Tell, as_model, dataset_spec, is_own_data, silent
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, suggestion
-from segmeter.core.masks import Mask
 from segmeter.model_parity import first_clicks
 from segmeter.models.conformance import check as problems_of
 from segmeter.models.opening import described, entry_of_path
@@ -90,8 +89,12 @@ def check(
     (True, ())
     """
     placed = isinstance(thing, str | Path) and (Path(thing).is_dir() or is_address(thing))
-    if placed and RunFolder(str(thing)).begun:
-        return _check_run(str(thing))
+    if placed and RunFolder(str(thing)).begun:  # every file of it is read completely
+        run = Run.open(str(thing))
+        wrong = run.verify()
+        sentences = tuple(f"{file}: {why}" for file, why in wrong.items())
+        jobs = len(run.folder.finished())
+        return Check(str(thing), "run", sentences, damaged=wrong, jobs=jobs)
     if _is_data(thing):
         return _check_data(thing, data, limit, page)
     if page is not None or limit is not None:
@@ -126,32 +129,17 @@ def _clicked(model: Any, faults: list[str], tell: Tell, weights: bool) -> list[s
             f"x and y seem to be exchanged: after the first click {followed} of {count} masks "
             f"contain the clicked pixel (y, x) and {swapped} the pixel (x, y)"
         )
-    useless = _useless([t.mask for t in found], len({t.scene for t in found}))
-    faults += [useless] if useless else []
+    masks, shown = [t.mask for t in found], f"after one click on each of {count} built-in objects"
+    areas = {mask.area / math.prod(mask.shape) for mask in masks}
+    if areas in ({0}, {1}):
+        what = "full" if 1 in areas else "empty"
+        faults.append(f"all masks are {what} {shown}; check the threshold of the mask")
+    elif len(set(masks)) <= len({t.scene for t in found}) < count:
+        faults.append(f"masks do not depend on the clicks: the same {shown} of an image")
     return [
         f"mean IoU {mean:.2f} after at most 5 clicks on {count} built-in objects; the clicked "
         f"pixel is in the mask after {followed} of {count} first clicks"
     ]
-
-
-def _useless(masks: Sequence[Mask], scenes: int) -> str:
-    """A sentence on masks that are all empty, all full, or the same wherever one clicks."""
-    areas = {mask.area / math.prod(mask.shape) for mask in masks}
-    shown = f"after one click on each of {len(masks)} built-in objects"
-    for share, what in ((0, "empty"), (1, "full")):
-        if areas == {share}:
-            return f"all masks are {what} {shown}; check the threshold of the mask"
-    if len({(mask.shape, mask.dense().tobytes()) for mask in masks}) <= scenes < len(masks):
-        return f"masks do not depend on the clicks: the same {shown} of an image"
-    return ""
-
-
-def _check_run(name: str) -> Check:
-    """Read every file of a run completely."""
-    run = Run.open(name)
-    wrong = run.verify()
-    faults = tuple(f"{file}: {why}" for file, why in wrong.items())
-    return Check(name, "run", faults, damaged=wrong, jobs=len(run.folder.finished()))
 
 
 def _model(thing: Any, weights: str | Path | None) -> Any:

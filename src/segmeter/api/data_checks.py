@@ -17,7 +17,6 @@ from segmeter.core.errors import SegmeterError
 from segmeter.core.scenes import Dataset, Image, Scene, Target, Volume, size_in_words
 from segmeter.core.sections import (
     Block,
-    Cell,
     Column,
     Gallery,
     Illustration,
@@ -39,6 +38,7 @@ _COVERING = 0.98  # of the image
 _SHOWN = 24
 _ORGANS = 6
 _OUTLINED = "Each image with the outlines of its objects, as a benchmark takes them."
+_WINDOWED = "Networks see values from the darkest to the brightest shown; change it with window=."
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,14 +240,12 @@ def _overlaps(targets: Sequence[Target]) -> Iterator[str]:
             yield f"targets {one.id} and {other.id} overlap in {counted(both, _unit(one))}"
 
 
-def _page_sections(found: Findings) -> list[Section]:
-    """Sections: the layout that was recognised, faults, and the first scenes with targets."""
-    wrong: list[Block] = [Note("No problems found."), *map(Note, found.notes)]
-    colours = {name: place for place, name in enumerate(sorted(found.classes))}
+def write_page(found: Findings, path: Path) -> None:
+    """The page as one file: the layout that was recognised, faults, the first scenes."""
+    faults: Block = Note("No problems found.")
     if found.faults:
-        rows: list[list[Cell]] = [list(fault) for fault in found.faults]
-        faults = Table("faults", [Column("scene"), Column("problem")], rows)
-        wrong = [faults, *map(Note, found.notes)]
+        faults = Table("faults", [Column("scene"), Column("problem")], found.faults)
+    colours = {name: place for place, name in enumerate(sorted(found.classes))}
     images = [
         Illustration(
             scene.pixels,
@@ -260,30 +258,21 @@ def _page_sections(found: Findings) -> list[Section]:
         )
         for scene in found.shown
     ]
-    return [
-        Section("Problems", found.recognised, wrong),
-        *([_volume_section(found.volumes)] if found.volumes else []),
+    sections = [
+        Section("Problems", found.recognised, [faults, *map(Note, found.notes)]),
         Section("The first scenes", _OUTLINED, [Gallery(images)] if images else []),
     ]
-
-
-def _volume_section(volumes: Sequence[VolumeFacts]) -> Section:
-    columns = [Column(name) for name in ("case", "size", "spacing", "modality", "shown")]
-    columns += [Column("organ"), Column("volume", "ml", digits=1)]
-    rows: list[list[Cell]] = [
-        [v.scene, v.size, v.spacing, v.modality or "unknown", v.window, organ, ml]
-        for v in volumes
-        for organ, ml in v.organs_ml.items()
-    ]
-    text = "Networks see values from the darkest to the brightest shown; change it with window=."
-    return Section("Volumes", text, [Table("volumes", columns, rows)])
-
-
-def write_page(found: Findings, path: Path) -> None:
-    """The page as one file."""
+    if found.volumes:
+        columns = [Column(name) for name in ("case", "size", "spacing", "modality", "shown")]
+        columns += [Column("organ"), Column("volume", "ml", digits=1)]
+        rows = [
+            (v.scene, v.size, v.spacing, v.modality or "unknown", v.window, organ, ml)
+            for v in found.volumes
+            for organ, ml in v.organs_ml.items()
+        ]
+        sections.insert(1, Section("Volumes", _WINDOWED, [Table("volumes", columns, rows)]))
     sizes = ((found.scenes, "scene"), (found.targets, "object"), (len(found.classes), "class"))
     facts = [counted(*size) for size in sizes]
-    sections = _page_sections(found)
     page = Page(f"Check of {found.name}", "what a benchmark would use", facts, sections)
     write_file(path, render(page).encode())
 

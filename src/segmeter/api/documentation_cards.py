@@ -22,6 +22,7 @@ from segmeter.api.runs import open_run
 from segmeter.benchmarks.by_group.breakdown import splits
 from segmeter.core.citations import cited
 from segmeter.core.errors import BadInput, BadWeights, check_choice
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.wording import counted
 from segmeter.datasets.groups import read_table
 from segmeter.datasets.image_files import named_errors
@@ -222,7 +223,10 @@ def _model_facts(
 ) -> tuple[Facts, dict[str, Any]]:
     model = as_model(subject, weights)
     card = model.card
-    numbers = _parameters(model)
+    path = getattr(model, "weights_path", None)  # their headers have the number of parameters
+    sizes = None if path in (None, weight_files.ABSENT) else weight_files.sizes(path)
+    count = sum(prod(shape) for shape in sizes.values()) if sizes else 0
+    numbers = f", {count / 1e6:.1f} M parameters stored" if count else ""
     filled: Facts = {
         ("Overview", 1): card.name,
         ("Overview", 2): f"weights with the digest {card.fingerprint or 'unknown'}",
@@ -236,14 +240,10 @@ def _model_facts(
     results = [entry for run in runs for entry in _results(run, subject)]
     if results:
         sentences = []
-        for entry in results:
-            numbers = ", ".join(
-                f"{m['name']} {m['value']:g} [{m['args']['low']:g}, {m['args']['high']:g}]"
-                for m in entry["metrics"]
-            )
-            sentences.append(
-                f"{entry['dataset']['name']} ({entry['dataset']['config']}): {numbers}"
-            )
+        for data, metrics in ((entry["dataset"], entry["metrics"]) for entry in results):
+            values = [(m["name"], m["value"], *m["args"].values()) for m in metrics]
+            numbers = ", ".join(f"{n} {value:g} [{a:g}, {b:g}]" for n, value, a, b in values)
+            sentences.append(f"{data['name']} ({data['config']}): {numbers}")
         filled["Metrics", 1] = "; ".join(sentences) + "."
         names = dict.fromkeys(entry["dataset"]["name"] for entry in results)
         filled["Evaluation data", 1] = ", ".join(names)
@@ -349,23 +349,14 @@ def _study_facts(folder: Path) -> Facts:
 
 def _rater_spread(path: Path) -> str:
     """Standard deviation between raters of the same mask, over masks rated more than once."""
-    by_job: dict[str, list[float]] = {}
-    for row in read_table(path, "table of a study", "job") if path.is_file() else ():
-        by_job.setdefault(row["job"], []).append(float(row["score"]))
+    rows = read_table(path, "table of a study", "job") if path.is_file() else []
+    by_job = grouped_pairs((row["job"], float(row["score"])) for row in rows)
     several = [scores for scores in by_job.values() if len(scores) > 1]
     if not several:
         return ""
     mean = sum(stdev(scores) for scores in several) / len(several)
     over = counted(len(several), "mask")
     return f"Standard deviation between raters {mean:.2f} points, mean of {over}."
-
-
-def _parameters(model: Any) -> str:
-    """The number of parameters by the headers of the weights, where they are available."""
-    path = getattr(model, "weights_path", None)
-    sizes = None if path in (None, weight_files.ABSENT) else weight_files.sizes(path)
-    count = sum(prod(shape) for shape in sizes.values()) if sizes else 0
-    return f", {count / 1e6:.1f} M parameters stored" if count else ""
 
 
 def _named(subject: str, models: Sequence[str]) -> str:
@@ -379,23 +370,22 @@ def _results(run: Any, subject: str) -> list[dict[str, Any]]:
     """The headline of a run as results of a model-index, one per dataset, user and protocol."""
     benchmark = run.benchmark
     cards = {card.name: card for card in benchmark.statistics(run)}
-    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     rows = run.summary()
     name = _named(subject, [row.model for row in rows])
-    for row in rows:
-        if row.model == name and row.statistic in benchmark.headline:
-            limits = {"low": round(row.low, 4), "high": round(row.high, 4)}
-            metric = {"type": row.statistic, "name": cards[row.statistic].title,
-                      "value": round(row.value, 4), "args": limits}  # fmt: skip
-            groups.setdefault((row.dataset, row.user, row.protocol), []).append(metric)
-    if not groups:
+    own = [row for row in rows if row.model == name and row.statistic in benchmark.headline]
+    if not own:
         raise BadInput(f"run '{run.address}' has no results of model '{name}'")
     task = {"type": "mask-generation", "name": f"segmeter {run.plan.benchmark}"}
+    by_key = grouped_pairs((row.key, row) for row in own)
     return [
-        {"task": task, "metrics": metrics,
+        {"task": task,
+         "metrics": [{"type": row.statistic, "name": cards[row.statistic].title,
+                      "value": round(row.value, 4),
+                      "args": {"low": round(row.low, 4), "high": round(row.high, 4)}}
+                     for row in some],
          "dataset": {"name": dataset, "type": dataset,
                      "config": " ".join(filter(None, (user, protocol)))}}
-        for (dataset, user, protocol), metrics in groups.items()
+        for (_, dataset, user, protocol), some in by_key.items()
     ]  # fmt: skip
 
 

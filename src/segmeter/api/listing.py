@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -151,11 +152,15 @@ def describe(kind: str, name: str, *, data: Any = None, weights: Any = None) -> 
     facts: dict[str, Any] = {"name": name, "summary": entry.summary, "options": _options(entry)}
     if set(required(entry)) - places.keys():
         return facts  # what needs an option that is not given is not made
+    thing = None
     try:
         thing = registry.make(name, **places)
     except SegmeterError as error:
+        from segmeter.models.weights import describing
+
         facts["not here"] = str(error)
-        thing = _described(registry, name, places)
+        with suppress(SegmeterError), describing():  # made without weights, for its card alone
+            thing = registry.make(name, **places)
     return facts | {key: value for key, value in _card(thing).items() if key not in facts}
 
 
@@ -220,17 +225,6 @@ def _registry(kind: str) -> Registry[Any]:
     if kind == "methods":
         catalogue.benchmarks.names()  # some benchmarks bring methods of their own
     return KINDS[kind]
-
-
-def _described(registry: Registry[Any], name: str, places: Mapping[str, Any]) -> Any:
-    """A thing made without its weights, for its card alone; None where that is not enough."""
-    from segmeter.models.weights import describing
-
-    try:
-        with describing():
-            return registry.make(name, **places)
-    except SegmeterError:
-        return None
 
 
 def _options(entry: Entry[Any]) -> dict[str, dict[str, Any]]:

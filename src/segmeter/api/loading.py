@@ -219,7 +219,7 @@ class _Arrays:
         )
 
     def fingerprint(self) -> str:
-        arrays = ((np.asarray(i), [np.asarray(m) for m in _listed(ms)])
+        arrays = ((np.asarray(i), [np.asarray(m) for m in listed(ms)])
                   for i, ms in self._pairs.values())  # fmt: skip
         held = [(i.shape, str(i.dtype), i.tobytes(), [m.tobytes() for m in ms]) for i, ms in arrays]
         return fingerprint(*self._pairs, held)
@@ -344,14 +344,15 @@ def dataset_spec(text: str) -> Spec:
 
 def _targets(masks: Any) -> list[Target]:
     """Targets of a mask, a label map or a list of masks."""
-    listed = [np.asarray(mask) for mask in _listed(masks)]
-    if len(listed) > 1:
-        return [Target(str(k), Mask.of(mask != 0)) for k, mask in enumerate(listed, 1)]
-    values = [value for value in np.unique(listed[0]).tolist() if value]
+    first, *more = arrays = [np.asarray(mask) for mask in listed(masks)]
+    if more:
+        return [Target(str(k), Mask.of(mask != 0)) for k, mask in enumerate(arrays, 1)]
+    values = [value for value in np.unique(first).tolist() if value]
     if len(values) > 1 and not isinstance(masks, list | tuple):
-        return [Target(str(value), Mask.of(listed[0] == value)) for value in values]
-    return [Target("object", Mask.of(listed[0] != 0))]
+        return [Target(str(value), Mask.of(first == value)) for value in values]
+    return [Target("object", Mask.of(first != 0))]
 
 
-def _listed(masks: Any) -> list[Any]:
-    return list(masks) if isinstance(masks, list | tuple) else [masks]
+def listed(things: Any) -> list[Any]:
+    """Several things, or one in a list."""
+    return list(things) if isinstance(things, list | tuple) else [things]

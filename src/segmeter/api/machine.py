@@ -8,12 +8,13 @@ import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import segmeter
 from segmeter.api.loading import roots_of
 from segmeter.core import catalogue
 from segmeter.core.errors import BadWeights, NotFound, NoWeights, SegmeterError
+from segmeter.models.weights import find
 from segmeter.runtime.remote_files import Roots
 from segmeter.runtime.workers_and_devices import gpu_names
 
@@ -86,8 +87,8 @@ def doctor(data: str | Path | None = None, weights: str | Path | None = None) ->
         "compiled" if compiled is not None else "plain",
         _device(),
         {name: _version(name) for name in LIBRARIES},
-        [_model(entry.name, places) for entry in catalogue.models],
-        [_dataset(entry.name, places) for entry in catalogue.datasets],
+        [_found(catalogue.models, entry.name, places) for entry in catalogue.models],
+        [_found(catalogue.datasets, entry.name, places) for entry in catalogue.datasets],
     )
 
 
@@ -111,38 +112,26 @@ def _version(library: str) -> str | None:
         return None
 
 
-def _model(name: str, places: Roots) -> Finding:
-    """Make the model, which finds and checks its files but reads no network."""
-    from segmeter.models import weights
-
-    entry = catalogue.models.entry(name)
+def _found(registry: catalogue.Registry[Any], name: str, places: Roots) -> Finding:
+    """Make a model, which finds and checks its files but reads no network, or a dataset."""
+    entry = registry.entry(name)
     if catalogue.required(entry):
         return Finding(name, "ready", entry.summary)  # it is made of what the user gives it
     try:
-        model = catalogue.models.make(name, **places.options())
+        made = registry.make(name, **places.options())
     except NotFound as error:
         state: State = "no weights" if isinstance(error, NoWeights) else "not here"
         return Finding(name, state, str(error))
     except (SegmeterError, ImportError) as error:
         return Finding(name, "broken", str(error))
-    where = getattr(model, "weights_path", None)
+    if registry is catalogue.datasets:
+        about = filter(None, (made.card.summary, made.card.missing))
+        return Finding(name, "ready", "; ".join(about))
+    where = getattr(made, "weights_path", None)
     try:
-        where = where or weights.find(name, places.options().get("weights"))
+        where = where or find(name, places.options().get("weights"))
     except (NotFound, BadWeights):
         return Finding(name, "ready", "needs no weights")
     if _version("torch") is None:
         return Finding(name, "broken", f"{where}, but torch is not installed")
     return Finding(name, "ready", str(where))
-
-
-def _dataset(name: str, places: Roots) -> Finding:
-    entry = catalogue.datasets.entry(name)
-    if catalogue.required(entry):
-        return Finding(name, "ready", entry.summary)  # it is what the user points it at
-    try:
-        card = catalogue.datasets.make(name, **places.options()).card
-    except NotFound as error:
-        return Finding(name, "not here", str(error))
-    except SegmeterError as error:
-        return Finding(name, "broken", str(error))
-    return Finding(name, "ready", "; ".join(filter(None, (card.summary, card.missing))))

@@ -73,7 +73,10 @@ class Bar:
         if outcome.error:
             self._failures += 1
             self.reason = self.reason or f"{outcome.job}: {outcome.error}"
-            self._name(outcome)
+            if self._failures <= _NAMED:
+                self._print(f"failed: {outcome.job}: {outcome.error}")
+            elif self._failures == _NAMED + 1:
+                self._print("failed: more jobs, whose errors are kept in the run folder")
         speed = self._bar.tasks[self._task].speed
         rate = f"{speed:.2f} per second" if speed else ""
         failed = f"{self._failures} failed" if self._failures else ""
@@ -101,12 +104,6 @@ class Bar:
         if not ours:
             left = f" after {time_text(monotonic() - self._began)}"
         return f"{name}{task.completed:.0f} of {total:.0f} jobs{failed}{left}"
-
-    def _name(self, outcome: Outcome) -> None:
-        if self._failures <= _NAMED:
-            self._print(f"failed: {outcome.job}: {outcome.error}")
-        elif self._failures == _NAMED + 1:
-            self._print("failed: more jobs, whose errors are kept in the run folder")
 
     def _print(self, text: str) -> None:
         self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)

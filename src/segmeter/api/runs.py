@@ -135,8 +135,12 @@ class Run(StoredRun):
         check_choice("protocol", protocol, ("corrected", "published", "both"))
         if by is None and groups is None:
             found = self.differences()
-            if not found:
-                raise BadInput(self._nothing_to_compare())
+            if not found:  # one model, or models without results in common
+                have = list(dict.fromkeys(row.model for row in self.summary()))
+                named = " and ".join(f"'{name}'" for name in have) or "no model"
+                why = f"only {named} has results" if len(have) < 2 else f"{named} share no object"
+                lacking = [f"there is nothing to compare: {why}.", *self.unfinished()]
+                raise BadInput(" ".join(lacking))
             return [d for d in found if d.protocol in wanted]
         from segmeter.benchmarks.by_group.breakdown import differences_by_group
 
@@ -146,13 +150,6 @@ class Run(StoredRun):
         if not chosen:
             raise BadInput("no group has two models on the same targets; nothing can be compared")
         return chosen
-
-    def _nothing_to_compare(self) -> str:
-        """Why there is no difference: one model, or models without results in common."""
-        have = list(dict.fromkeys(row.model for row in self.summary()))
-        named = " and ".join(f"'{name}'" for name in have) or "no model"
-        why = f"only {named} has results" if len(have) < 2 else f"{named} share no object"
-        return " ".join([f"there is nothing to compare: {why}.", *self.unfinished()])
 
     def unfinished(self) -> list[str]:
         """A sentence for each model and dataset that lacks scenes; none for a complete run."""
@@ -218,20 +215,17 @@ class Run(StoredRun):
         from segmeter.report.result_tables import TableChoice, table_text
 
         if format == "challenge":
-            return self._challenge_table(list(models), protocol)
+            benchmark, known = self.benchmark, [str(spec) for spec in self.plan.segmenters]
+            if not isinstance(benchmark, WritesChallengeTable):
+                raise BadInput(f"benchmark '{self.plan.benchmark}' has no challenge")
+            chosen = list(models) or known
+            if len(chosen) != 1 or chosen[0] not in known:
+                raise BadInput(f"a challenge's table is of one model: --model {' or '.join(known)}")
+            return benchmark.challenge_table(self, chosen[0], protocol)
         check_choice("format", format, ("md", "tex", *_ENDINGS, "csv", "html"))
         ending: Any = _ENDINGS.get(format, format)
         choice = TableChoice(columns, models, datasets, names or {})
         return table_text(self, ending, protocol, choice)
-
-    def _challenge_table(self, models: list[str], protocol: str) -> str:
-        benchmark, known = self.benchmark, [str(spec) for spec in self.plan.segmenters]
-        if not isinstance(benchmark, WritesChallengeTable):
-            raise BadInput(f"benchmark '{self.plan.benchmark}' has no challenge")
-        chosen = models or known
-        if len(chosen) != 1 or chosen[0] not in known:
-            raise BadInput(f"a challenge's table is of one model: --model {' or '.join(known)}")
-        return benchmark.challenge_table(self, chosen[0], protocol)
 
     def leaderboard(self, out: str | Path = "leaderboard.html") -> Path:
         """Write a page that ranks the models; returns where it is."""

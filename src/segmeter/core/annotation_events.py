@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Literal
 
-from segmeter.core.grouping import grouped
+from segmeter.core.grouping import grouped_pairs
 
 Kind = Literal["start", "click", "box", "scribble", "other", "by_hand", "touch_up", "done"]
 
@@ -59,7 +59,7 @@ def timings(events: Iterable[AnnotationEvent]) -> Iterator[Timing]:
     >>> [(t.kind, t.first, t.seconds) for t in timings(log)]
     [('click', True, 2.5), ('click', False, 1.5), ('done', False, 1.0)]
     """
-    by_person = grouped((event.annotator, event) for event in events).values()
+    by_person = grouped_pairs((event.annotator, event) for event in events).values()
     ordered = (sorted(own, key=lambda event: event.seconds) for own in by_person)
     for before, event in chain.from_iterable(map(pairwise, ordered)):
         same = (before.image, before.object) == (event.image, event.object)

@@ -16,7 +16,7 @@ import numpy as np
 
 from segmeter.core.capabilities import Team, forgets_prompts, team_of
 from segmeter.core.errors import BadInput
-from segmeter.core.grouping import grouped
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, ProtocolName, in_protocol
 from segmeter.core.prompts import Prompt, as_prompts
@@ -131,7 +131,7 @@ def simulate(
             start=simulated.start.mask if simulated.start else None,
         )
         members.append((simulated, session))
-    together = grouped((id(member[1].encoded), member) for member in members).values()
+    together = grouped_pairs((id(member[1].encoded), member) for member in members).values()
     for number in range(1, rounds + 1):
         for sharing in together:
             ended = [until and s.rounds and until(s.rounds[-1].scores) for _, s in sharing]
@@ -192,7 +192,7 @@ def _next_prompts(
         return [(as_prompts(prompts), share) for prompts in given]
 
     teams = [team_of(user) for user in users]
-    for places in grouped((id(team), i) for i, team in enumerate(teams)).values():
+    for places in grouped_pairs((id(team), i) for i, team in enumerate(teams)).values():
         team = teams[places[0]]
         answers = mapped(one, places, pool) if team is None else together(team, places)
         for i, answer in zip(places, answers, strict=True):

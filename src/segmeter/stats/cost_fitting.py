@@ -15,7 +15,7 @@ import numpy as np
 
 from segmeter.core.annotation_events import Timing
 from segmeter.core.errors import BadInput
-from segmeter.core.grouping import grouped
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.wording import counted
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.intervals import Floats, Interval
@@ -120,7 +120,7 @@ def _touch_up(timings: Sequence[Timing], clusters: Sequence[str], locate: float)
 
 def _without_pauses(timings: Sequence[Timing]) -> list[Timing]:
     """Steps that took about as long as others of their kind."""
-    cells = grouped(((t.kind, t.first), t) for t in timings)
+    cells = grouped_pairs(((t.kind, t.first), t) for t in timings)
     usual: list[Timing] = []
     for held in cells.values():
         logs = np.log([t.seconds for t in held])

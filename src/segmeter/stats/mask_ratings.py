@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
-from segmeter.core.grouping import grouped
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.seeds import generator
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.mixed_effects import MixedModel, fit_mixed
@@ -50,7 +50,7 @@ class Ratings:
     def by_target(self, model: str) -> dict[str, float]:
         """The mean of all ratings of a model's mask, for every target."""
         own = self.of(model)
-        found = grouped(zip(own.targets, own.scores, strict=True))
+        found = grouped_pairs(zip(own.targets, own.scores, strict=True))
         return {target: float(np.mean(scores)) for target, scores in found.items()}
 
 
