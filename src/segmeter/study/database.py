@@ -165,10 +165,7 @@ class Database:
 
     @contextlib.contextmanager
     def _begin(self) -> Iterator[sa.Connection]:
-        with (
-            self.engine.connect().execution_options(writes=True) as connection,
-            connection.begin(),
-        ):
+        with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
             yield connection
 
     @contextlib.contextmanager
@@ -225,6 +222,11 @@ def count(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> int:
 def find(connection: sa.Connection, table: sa.Table, **values: Any) -> sa.RowMapping | None:
     """The first row with these values."""
     return connection.execute(sa.select(table).filter_by(**values)).mappings().first()
+
+
+def rows(connection: sa.Connection, asked: sa.Select[Any]) -> list[dict[str, Any]]:
+    """All rows of a query."""
+    return [dict(row) for row in connection.execute(asked).mappings()]
 
 
 def change(connection: sa.Connection, table: sa.Table, id: str, **values: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import cv2
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from segmeter.core.error_regions import deepest
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.prompts import Box, Click
+from segmeter.core.prompts import Box, Click, moved
 
 Pixels = npt.NDArray[np.uint8]
 Prompted = Click | Box
@@ -82,19 +83,11 @@ def zoom_window(mask: Mask, prompt: Prompted) -> tuple[slice, slice]:
     return window[0], window[1]
 
 
-def _cutout(pixels: Pixels, mask: Mask) -> Pixels:
+def _cutout(pixels: Pixels, mask: Mask, shifted: bool = False) -> Pixels:
+    """The object on grey; shifted to the corner, so that the pointer's start does not help."""
     grey = np.full_like(pixels, _GREY)
-    inside = mask.dense()
-    grey[inside] = pixels[inside]
-    return grey
-
-
-def _shifted(pixels: Pixels, mask: Mask) -> Pixels:
-    """The cut-out moved to the top-left corner, so that the pointer's start does not help."""
-    grey = np.full_like(pixels, _GREY)
-    rows, columns = mask.window
-    part, height, width = pixels[rows, columns], *mask.bits.shape
-    grey[:height, :width][mask.bits] = part[mask.bits]
+    place = tuple(slice(side) for side in mask.bits.shape) if shifted else mask.window
+    grey[place][mask.bits] = pixels[mask.window][mask.bits]
     return grey
 
 
@@ -159,7 +152,7 @@ def heat_map(pixels: Pixels, mask: Mask, clicks: Sequence[tuple[int, int]]) -> P
 
 SCREENS: Mapping[str, Callable[[Pixels, Mask], Pixels]] = {
     "cutout": _cutout,
-    "shifted": _shifted,
+    "shifted": partial(_cutout, shifted=True),
     "silhouette": lambda pixels, mask: _two_colours(mask, _WHITE, (0, 0, 0)),
     "highlight": _highlight,
     "overlay": _overlay,
@@ -189,18 +182,14 @@ def _zoomed(draw: Callable[[Pixels, Mask], Pixels]) -> Callable[[Pixels, Mask, P
         part = draw(pixels, mask)[rows, columns]
         times = max(1, _ZOOM_SIDE // max(part.shape[:2]))
         large = part.repeat(times, axis=0).repeat(times, axis=1)
-        return _with_prompt(large, _moved(prompt, rows.start, columns.start, times))
+        start = (rows.start - 0.5, columns.start - 0.5)  # the corner of the first pixel
+        there = moved(
+            prompt, lambda at: tuple((a - b) * times - 0.5 for a, b in zip(at, start, strict=True))
+        )
+        assert isinstance(there, Click | Box)
+        return _with_prompt(large, there)
 
     return view
-
-
-def _moved(prompt: Prompted, top: int, left: int, times: int) -> Prompted:
-    def place(point: tuple[float, ...]) -> tuple[float, float]:
-        return (point[0] - top + 0.5) * times - 0.5, (point[1] - left + 0.5) * times - 0.5
-
-    if isinstance(prompt, Click):
-        return Click(place(prompt.point), prompt.positive)
-    return Box(place(prompt.low), place(prompt.high))
 
 
 VIEWS: Mapping[str, Callable[[Pixels, Mask, Prompted], Pixels]] = {

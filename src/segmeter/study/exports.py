@@ -8,6 +8,7 @@ import json
 import math
 import platform
 import tempfile
+import time
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,12 +17,14 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
 from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.grouping import grouped
 from segmeter.datasets.recorded_clicks import COLUMNS
 from segmeter.report.exports import harmless
 from segmeter.study import database as db
@@ -40,6 +43,11 @@ RATING_COLUMNS = (
 )  # fmt: skip
 _OF_TRIAL = ("trial", "person", "scene", "target", "condition", "device", "counts")
 _OF_STEP = ("positive", "user_ms", "server_ms", "model_ms", "pointer", "zoom", "model_score")
+_OF_PERSON = (
+    "person", "number", "role", "label", "state", "language", "device", "condition", "joined",
+    "finished", "minutes", "answers", "counted", "checks", "checks_right", "agreement", "flags",
+    "excluded", "payable",
+)  # fmt: skip
 RESPONSE_COLUMNS = ("person", "question", "value", "answered")
 
 
@@ -149,9 +157,11 @@ def rating_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any
 
     Ratings of excluded raters are marked `excluded`.
     """
-    changes, order = _changes(connection), Counter[str]()
-    rows = list(trial_rows(connection, plan))
-    excluded = excluded_people(plan, rows)
+    order, rows = Counter[str](), list(trial_rows(connection, plan))
+    excluded, a = excluded_people(plan, rows), db.answers.c
+    asked = sa.select(a.trial, a.body).where(a.kind == "answer").order_by(a.number)
+    answers = connection.execute(asked)
+    scores = grouped((trial, json.loads(body)["given"]["score"]) for trial, body in answers)
     for row in rows:
         if row["answered"] is None or row["training"] or row["check"]:
             continue
@@ -165,22 +175,9 @@ def rating_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any
             "rater": row["person"],
             "server_seconds": row["server_ms"] / 1000,
             "order": order[row["person"]],
-            "changes": changes[row["trial"]],
+            "changes": sum(a != b for a, b in pairwise(scores[row["trial"]])),
             "excluded": row["person"] in excluded,
         }
-
-
-def _changes(connection: sa.Connection) -> Counter[str]:
-    """How often the score of each trial was changed to another one."""
-    a = db.answers.c
-    asked = sa.select(a.trial, a.body).where(a.kind == "answer").order_by(a.number)
-    found: Counter[str] = Counter()
-    last: dict[str, int] = {}
-    for trial, body in connection.execute(asked):
-        score = json.loads(body)["given"]["score"]
-        found[trial] += last.setdefault(trial, score) != score
-        last[trial] = score
-    return found
 
 
 def trial_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]]:
@@ -237,19 +234,12 @@ def counted_rows(connection: sa.Connection, plan: Plan) -> Rows:
 def step_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]]:
     """Every click of every session with a model, those that were taken back included."""
     for trial in trial_rows(connection, plan):
-        events = steps_of(connection, trial["trial"], all_kinds=True)
-        standing: list[int] = []
-        for number, event in enumerate(events):
-            if event["kind"] == "undo":
-                standing.pop()
-            else:
-                standing.append(number)
-        for number, event in enumerate(events):
+        for number, event in enumerate(steps_of(connection, trial["trial"], all_kinds=True), 1):
             if event["kind"] != "undo":
                 yield {
                     **{name: trial[name] for name in _OF_TRIAL},
-                    "step": number + 1,
-                    "undone": number not in standing,
+                    "step": number,
+                    "undone": event["undone"],
                     "answered": event["at"],
                     **dict(zip("xyz", reversed(event["point"]), strict=False)),
                     **{name: event[name] for name in _OF_STEP},
@@ -259,22 +249,15 @@ def step_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]]
 
 def participant_columns(identifiers: bool = False) -> list[str]:
     """Columns of the list of participants; identifiers of the platform only where asked for."""
-    columns = [
-        "person", "number", "role", "label", "state", "language", "device", "condition", "joined",
-        "finished", "minutes", "answers", "counted", "checks", "checks_right", "agreement",
-        "flags", "excluded", "payable",
-    ]  # fmt: skip
-    return [*columns, "platform"] if identifiers else columns
+    return [*_OF_PERSON, "platform"] if identifiers else list(_OF_PERSON)
 
 
 def participant_rows(connection: sa.Connection, plan: Plan) -> Rows:
     """One row per participant: what they did, how long it took, their flags, whether to pay."""
     trials = list(trial_rows(connection, plan))
     screened = screen_people(plan, trials)
-    answered: dict[str, Rows] = {}
-    for row in trials:
-        if row["answered"] is not None and not row["training"]:
-            answered.setdefault(row["person"], []).append(row)
+    given = [row for row in trials if row["answered"] is not None and not row["training"]]
+    answered = grouped((row["person"], row) for row in given)
     found: Rows = []
     asked = sa.select(db.people).order_by(db.people.c.number)
     for person in connection.execute(asked).mappings():
@@ -348,11 +331,18 @@ def archive(study: RunningStudy, *, identifiers: bool = False) -> bytes:
         files = export(connection, study.plan, study.stimuli, Path(folder), identifiers=identifiers)
         plans = connection.execute(sa.select(db.plans).order_by(db.plans.c.since)).all()
         names = sorted(file.name for file in files)
+        software = {
+            "versions": {name: metadata.version(name) for name in _PACKAGES},
+            "python": platform.python_version(),
+            "plan": study.plan.hash,
+            "database": study.database.engine.dialect.name,
+            "written": _moment(time.time()),
+        }
         texts = {
             "README.md": text_page("archive.md", plan=study.plan, files=names),
             "plan.toml": study.plan.text,
             "preregistration.md": preregistration(study.plan, study.stimuli),
-            "software.json": _software(study),
+            "software.json": json.dumps(software, indent=1),
             **{f"earlier-plans/{p.hash}.toml": p.text for p in plans if p.hash != study.plan.hash},
         }
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as zipped:
@@ -361,11 +351,3 @@ def archive(study: RunningStudy, *, identifiers: bool = False) -> bytes:
             for file in files:
                 zipped.write(file, f"data/{file.name}")
     return packed.getvalue()
-
-
-def _software(study: RunningStudy) -> str:
-    versions = {name: metadata.version(name) for name in _PACKAGES}
-    found = {"versions": versions, "python": platform.python_version(), "plan": study.plan.hash}
-    found["database"] = study.database.engine.dialect.name
-    found["written"] = datetime.now(UTC).isoformat(timespec="seconds")
-    return json.dumps(found, indent=1)

@@ -7,7 +7,7 @@ user under its name.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from segmeter.core import catalogue
 from segmeter.core.annotation_events import Timing
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped
 from segmeter.core.lockstep import SimulatedSession, Trajectory, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Job
@@ -89,10 +90,9 @@ class Simulated:
 
 def interactions(connection: sa.Connection, plan: Plan) -> list[Interaction]:
     """All sessions that count, in the order in which they ended."""
+    rows = counted_rows(connection, plan)
     found = []
-    for row in sorted(
-        counted_rows(connection, plan), key=lambda row: (row["answered"], row["trial"])
-    ):
+    for row in sorted(rows, key=lambda row: (row["answered"], row["trial"])):
         named = (row["person"], row["device"], row["scene"], row["target"], row["source"])
         steps = tuple(steps_of(connection, row["trial"]))
         found.append(Interaction(*named, row["accepted"], row["review_ms"], steps))
@@ -101,17 +101,16 @@ def interactions(connection: sa.Connection, plan: Plan) -> list[Interaction]:
 
 def fit_costs(found: Sequence[Interaction]) -> FittedCosts:
     """The cost model's seconds, fitted to the measured times."""
-    if not any(each.steps for each in found):
+    used = [each for each in found if each.steps]
+    if not used:
         raise BadInput("there are no clicks yet; costs cannot be fitted")
-    return fit([timing for each in found for timing in _timings(each)])
-
-
-def _timings(each: Interaction) -> Iterator[Timing]:
-    for number, step in enumerate(each.steps):
-        seconds = step["user_ms"] / 1000
-        yield Timing(each.person, each.scene, "click", number == 0, seconds)
-    if each.steps:
-        yield Timing(each.person, each.scene, "done", False, each.review_ms / 1000)
+    timings = []
+    for each in used:
+        for number, step in enumerate(each.steps):
+            seconds = step["user_ms"] / 1000
+            timings.append(Timing(each.person, each.scene, "click", number == 0, seconds))
+        timings.append(Timing(each.person, each.scene, "done", False, each.review_ms / 1000))
+    return fit(timings)
 
 
 def simulate_users(
@@ -124,9 +123,7 @@ def simulate_users(
     """Let simulated users segment the objects that participants segmented."""
     if not users:
         return []
-    wanted: dict[tuple[str, str], set[str]] = {}
-    for each in found:
-        wanted.setdefault((each.model, each.scene), set()).add(each.target)
+    wanted = grouped(((each.model, each.scene), each.target) for each in found)
     models = {name: model_for(stimuli, name, weights) for name in plan.design.models}
     made = []
     for (model, scene), targets in sorted(wanted.items()):
@@ -192,30 +189,24 @@ def write_run(
 
 
 def _record(each: Interaction, scene: Scene, rounds: int) -> Trajectory:
+    """The steps, and then the last mask until the rounds are over."""
     target = next(one for one in scene.targets if one.id == each.target)
     record = Trajectory(SimulatedSession(target, _Participant(each.person), "corrected"))
-    record.rounds.extend(_rounds(each, scene.shape, rounds))
-    return record
-
-
-def _rounds(each: Interaction, shape: tuple[int, ...], rounds: int) -> Iterator[Round]:
-    """The steps, and then the last mask until the rounds are over."""
-    last = None
     for number, step in enumerate(each.steps, 1):
-        mask = Mask.decoded(step["mask"], shape)
         last = Round(
             number,
             (click_of(step),),
-            mask,
+            Mask.decoded(step["mask"], scene.shape),
             **{name: step[name] for name in OF_ROUND},
             batch_size=1,
             seconds_predict=step["model_ms"] / 1000,
             seconds_user=step["user_ms"] / 1000,
         )
-        yield last
-    if last is not None:
-        for number in range(last.number + 1, rounds + 1):
-            yield Round(number, (), last.mask, last.scores, last.model_score, last.mask_index)
+        record.rounds.append(last)
+    for number in range(len(record.rounds) + 1, rounds + 1 if record.rounds else 0):
+        kept = (last.mask, last.scores, last.model_score, last.mask_index)
+        record.rounds.append(Round(number, (), *kept))
+    return record
 
 
 @dataclass(frozen=True, slots=True)

@@ -355,7 +355,32 @@ class Plan(_Table):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        _check(self)
+        """Rules that involve several tables."""
+        if self.kind in ("rate", "clicks-round2") and not any(m.rated for m in self.masks):
+            raise ValueError(f"kind '{self.kind}' needs [[masks]]: whose masks are shown")
+        if self.kind == "interact" and not self.design.models:
+            raise ValueError("kind 'interact' needs design.models, such as [\"mobile-sam\"]")
+        if self.kind == "clicks-round2" and any(m.source == "ground_truth" for m in self.masks):
+            raise ValueError(
+                "clicks-round2 shows errors; masks with source 'ground truth' have none"
+            )
+        assert self.modes
+        questions = {question.name: question for question in self.questions}
+        named = {masks.name for masks in self.masks}
+        if len(questions) < len(self.questions) or len(named) < len(self.masks):
+            raise ValueError("two tables have the same name; rename one")
+        if self.validity.batch_minimum and self.validity.batch_minimum > self.design.batch:
+            raise ValueError("validity.batch_minimum is larger than design.batch")
+        for where in ("training", "gold"):
+            for reference in getattr(self.rating, where):
+                if reference.masks not in named:
+                    lacks = f"names masks '{reference.masks}', which [[masks]] lacks"
+                    raise ValueError(f"[[rating.{where}]] {lacks}")
+        for quota in self.design.quotas:
+            asked = questions.get(quota.question)
+            if asked is None or quota.answer not in asked.answers:
+                lacking = f"no question '{quota.question}' with the answer '{quota.answer}'"
+                raise ValueError(f"design.quotas: {lacking}")
         return self
 
     @cached_property
@@ -444,35 +469,6 @@ def parse_plan(text: str, folder: Path) -> Plan:
         return Plan.model_validate({**table, "text": text, "folder": folder})
     except ValidationError as error:
         raise BadInput(_sentence(error.errors()[0])) from None
-
-
-def _check(plan: Plan) -> None:
-    """Rules that involve several tables; raises ValueError, as pydantic expects."""
-    if plan.kind in ("rate", "clicks-round2") and not any(m.rated for m in plan.masks):
-        raise ValueError(f"kind '{plan.kind}' needs [[masks]]: whose masks are shown")
-    if plan.kind == "interact" and not plan.design.models:
-        raise ValueError("kind 'interact' needs design.models, such as [\"mobile-sam\"]")
-    if plan.kind == "clicks-round2" and any(m.source == "ground_truth" for m in plan.masks):
-        raise ValueError("clicks-round2 shows errors; masks with source 'ground truth' have none")
-    assert plan.modes
-    named = [masks.name for masks in plan.masks]
-    for names in (named, [question.name for question in plan.questions]):
-        if len(set(names)) != len(names):
-            raise ValueError("two tables have the same name; rename one")
-    if plan.validity.batch_minimum and plan.validity.batch_minimum > plan.design.batch:
-        raise ValueError("validity.batch_minimum is larger than design.batch")
-    for where in ("training", "gold"):
-        for reference in getattr(plan.rating, where):
-            if reference.masks not in named:
-                raise ValueError(
-                    f"[[rating.{where}]] names masks '{reference.masks}', which [[masks]] lacks"
-                )
-    questions = {question.name: question for question in plan.questions}
-    for quota in plan.design.quotas:
-        if quota.question not in questions or quota.answer not in questions[quota.question].answers:
-            raise ValueError(
-                f"design.quotas: no question '{quota.question}' with the answer '{quota.answer}'"
-            )
 
 
 def _sentence(error: Mapping[str, Any]) -> str:

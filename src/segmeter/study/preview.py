@@ -8,7 +8,8 @@ import cv2
 import numpy as np
 
 import segmeter
-from segmeter.core.sections import Block, Column, Gallery, Illustration, Note, Section, Table
+from segmeter.core.grouping import grouped
+from segmeter.core.sections import Column, Gallery, Illustration, Note, Section, Table
 from segmeter.report.page import Page, render
 from segmeter.study.assignment import Task, cells_of, tasks_of
 from segmeter.study.drawing import VIEWS, text_screen
@@ -30,22 +31,20 @@ def preview_page(plan: Plan, stimuli: Stimuli) -> str:
         f"{wanted} answers wanted",
         f"plan {plan.hash}",
     ]
-    sections = [_design(plan, tasks, wanted), *_shows(plan, stimuli, tasks)]
-    return render(Page(plan.title, "What participants will see", facts, sections))
-
-
-def _design(plan: Plan, tasks: list[Task], wanted: int) -> Section:
+    main = grouped((task.condition, task) for task in tasks if task.role == "main")
     columns = (Column("condition"), Column("targets", digits=0), Column("screens"))
-    rows = []
+    rows, shows = [], []
     for name in plan.conditions:
-        count = sum(task.condition == name and task.role == "main" for task in tasks)
+        some = main.get(name, [])
         timed = [f"{s.show} {s.seconds:g} s" for s in plan.mode_of(name).screens if s.seconds]
         screens = "five views" if plan.kind == "rate" else ", ".join([*timed, "answer"])
-        rows.append((name, count, screens))
+        rows.append((name, len(some), screens))
+        shows.append(Section(name, "", [_gallery(plan, stimuli, t) for t in some[:_EXAMPLES]]))
     batches = -(-wanted // plan.design.batch)
     note = Note(f"{wanted} answers are about {batches} batches of {plan.design.batch}.")
     warnings = [Note(text, "warning") for text in plan_warnings(plan)]
-    return Section("Design", "", [Table("design", columns, rows), note, *warnings])
+    design = Section("Design", "", [Table("design", columns, rows), note, *warnings])
+    return render(Page(plan.title, "What participants will see", facts, [design, *shows]))
 
 
 def plan_warnings(plan: Plan) -> Iterator[str]:
@@ -66,13 +65,6 @@ def plan_warnings(plan: Plan) -> Iterator[str]:
         yield f"`[recruiting]`: {recruiting.platform} needs a `completion_code`."
     if plan.kind == "rate" and not plan.rating.gold:
         yield "`[[rating.gold]]` is empty: careless raters are found by speed and agreement only."
-
-
-def _shows(plan: Plan, stimuli: Stimuli, tasks: list[Task]) -> Iterator[Section]:
-    for name in plan.conditions:
-        some = [task for task in tasks if task.condition == name and task.role == "main"]
-        blocks: list[Block] = [_gallery(plan, stimuli, task) for task in some[:_EXAMPLES]]
-        yield Section(name, "", blocks)
 
 
 def _gallery(plan: Plan, stimuli: Stimuli, task: Task) -> Gallery:

@@ -14,6 +14,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.grouping import grouped
 from segmeter.study import database as db
 from segmeter.study.assignment import Task, cells_of, tasks_of
 from segmeter.study.plan import Plan, parse_plan
@@ -52,14 +53,15 @@ def steps_of(
     """The steps of a trial in their order; those that were taken back are left out."""
     a = db.answers.c
     asked = sa.select(a.kind, a.at, a.body).where(a.trial == trial, a.kind != "answer")
-    found: list[dict[str, Any]] = []
+    every: list[dict[str, Any]] = []
+    standing: list[dict[str, Any]] = []
     for kind, at, body in connection.execute(asked.order_by(a.number)):
-        step = {**json.loads(body), "kind": kind, "at": at}
-        if kind == "undo" and not all_kinds:
-            found.pop()
+        every.append({**json.loads(body), "kind": kind, "at": at, "undone": False})
+        if kind == "undo":
+            standing.pop()["undone"] = True
         else:
-            found.append(step)
-    return found
+            standing.append(every[-1])
+    return every if all_kinds else standing
 
 
 def store(
@@ -172,8 +174,8 @@ def close(connection: sa.Connection, plan: Plan, batch: Row, returned: bool = Fa
         state = "returned" if returned else state
         db.change(connection, db.people, batch["person"], passed=passed)
     else:
-        found = conclude(plan, [row["task_role"] for row in rows], flags, returned)
-        state, reason, counts = found.state, found.reason, found.counts
+        roles = [row["task_role"] for row in rows]
+        state, reason, counts = conclude(plan, roles, flags, returned)
     db.change(connection, db.batches, batch["id"], state=state, reason=reason, closed=time.time())
     for row, each in zip(rows, counts, strict=True):
         db.settle(connection, row["id"], each)
@@ -197,14 +199,14 @@ def revalidate(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> int:
             for row, body in zip(rows, bodies, strict=True)
         ]
         roles = [row["task_role"] for row in rows]
-        found = conclude(plan, roles, flags, batch["state"] == "returned")
-        for row, each, count in zip(rows, flags, found.counts, strict=True):
+        state, reason, counts = conclude(plan, roles, flags, batch["state"] == "returned")
+        for row, each, count in zip(rows, flags, counts, strict=True):
             text = "" if each is None else json.dumps(each)
             if count != row["counts"] or text != row["flags"]:
                 db.change(connection, db.trials, row["id"], flags=text)
                 db.settle(connection, row["id"], count)
                 changed += 1
-        db.change(connection, db.batches, batch["id"], state=found.state, reason=found.reason)
+        db.change(connection, db.batches, batch["id"], state=state, reason=reason)
     return changed
 
 
@@ -213,7 +215,11 @@ def revalidate(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> int:
 
 def progress(connection: sa.Connection) -> dict[str, Any]:
     """Counts now: `cells` by condition and device, `dropped` the last dropped batches."""
-    cells, b = _cells(connection), db.batches.c
+    b, c, cell = db.batches.c, db.cells.c, (db.tasks.c.condition, db.cells.c.device)
+    sums = [sa.func.sum(c[name]).label(name) for name in ("wanted", "valid", "open")]
+    ends = sa.func.min(c.valid).label("least"), sa.func.max(c.valid).label("most")
+    counts = sa.select(*cell, sa.func.count().label("targets"), *sums, *ends).join(db.tasks)
+    cells = db.rows(connection, counts.group_by(*cell).order_by(*cell))
     dropped = sa.select(b.person, b.device, b.condition, b.state, b.reason, b.closed)
     dropped = dropped.where(b.state.in_(["dropped", "returned"])).order_by(b.closed.desc())
     states = sa.select(db.batches.c.state, sa.func.count()).group_by(db.batches.c.state)
@@ -226,7 +232,7 @@ def progress(connection: sa.Connection) -> dict[str, Any]:
         **{name: sum(cell[name] for cell in cells) for name in ("wanted", "valid", "open")},
         "batches": batches,
         "cells": cells,
-        "dropped": [dict(row) for row in connection.execute(dropped.limit(20)).mappings()],
+        "dropped": db.rows(connection, dropped.limit(20)),
         "seconds": _seconds(connection),
         "invitations": (used, db.count(connection, db.invitations.c.made > 0)),
     }
@@ -242,7 +248,7 @@ def heat_targets(connection: sa.Connection, most: int = 24) -> list[dict[str, An
         .order_by(sa.func.count().desc(), db.tasks.c.scene, db.tasks.c.target)
         .limit(most)
     )
-    return [dict(row) for row in connection.execute(asked).mappings()]
+    return db.rows(connection, asked)
 
 
 def clicks_on(connection: sa.Connection, scene: str, target: str) -> list[tuple[int, int]]:
@@ -254,28 +260,19 @@ def clicks_on(connection: sa.Connection, scene: str, target: str) -> list[tuple[
     return [(int(each["y"]), int(each["x"])) for each in given if "x" in each]
 
 
-def _cells(connection: sa.Connection) -> list[dict[str, Any]]:
-    c, cell = db.cells.c, (db.tasks.c.condition, db.cells.c.device)
-    sums = [sa.func.sum(c[name]).label(name) for name in ("wanted", "valid", "open")]
-    ends = sa.func.min(c.valid).label("least"), sa.func.max(c.valid).label("most")
-    asked = sa.select(*cell, sa.func.count().label("targets"), *sums, *ends).join(db.tasks)
-    asked = asked.group_by(*cell).order_by(*cell)
-    return [dict(row) for row in connection.execute(asked).mappings()]
-
-
 def _seconds(connection: sa.Connection) -> list[dict[str, Any]]:
     """Median seconds per answer, by condition: latency of clicks, else the server's time."""
     last = db.latest_answers()
     asked = sa.select(db.tasks.c.condition, last.c.body).where(db.tasks.c.role != "training")
     asked = asked.select_from(db.ALL.join(last, last.c.trial == db.trials.c.id))
-    found: dict[str, list[float]] = {}
-    for condition, text in connection.execute(asked):
-        body = json.loads(text)
-        ms = body["given"].get("latency_ms", body["server"]["total_ms"])
-        found.setdefault(condition, []).append(ms / 1000)
+    bodies = grouped((name, json.loads(text)) for name, text in connection.execute(asked))
+    seconds = {
+        name: [b["given"].get("latency_ms", b["server"]["total_ms"]) / 1000 for b in some]
+        for name, some in sorted(bodies.items())
+    }
     return [
         {"condition": name, "answers": len(values), "median": float(np.median(values))}
-        for name, values in sorted(found.items())
+        for name, values in seconds.items()
     ]
 
 

@@ -17,6 +17,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import ValidationError
 
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped
 from segmeter.study import database as db
 from segmeter.study.drawing import VIEWS, encoded, heat_map
 from segmeter.study.exports import archive, csv_text, participant_columns, participant_rows
@@ -24,7 +25,7 @@ from segmeter.study.guards import address_of, signed, signed_by
 from segmeter.study.messages import ANSWERS, DeviceChoice, Step
 from segmeter.study.plan import Mode, Recruiting
 from segmeter.study.records import Refused, Row, clicks_on, heat_targets, progress
-from segmeter.study.running import OPEN, RunningStudy
+from segmeter.study.running import OPEN
 from segmeter.study.site import Here, Visit, image_response
 from segmeter.study.wording import read_answers
 
@@ -37,11 +38,8 @@ Named = Annotated[str, Query(max_length=500, pattern=_CLEAN)]
 
 async def _form(request: Request) -> dict[str, list[str]]:
     """All fields of a form; a name may come several times."""
-    found: dict[str, list[str]] = {}
-    for name, value in (await request.form(max_fields=200)).multi_items():
-        if isinstance(value, str):
-            found.setdefault(name, []).append(value)
-    return found
+    form = await request.form(max_fields=200)
+    return grouped((name, value) for name, value in form.multi_items() if isinstance(value, str))
 
 
 Fields = Annotated[dict[str, list[str]], Depends(_form)]
@@ -172,14 +170,10 @@ def return_link(recruiting: Recruiting, outcome: str, stored: str) -> tuple[str,
     >>> return_link(Recruiting(platform="prolific", completion_code="C1"), "completed", "{}")[1]
     'https://app.prolific.com/submissions/complete?cc=C1'
     """
-    code = {
-        "completed": recruiting.completion_code,
-        "screened_out": recruiting.screen_out_code,
-        "quota_full": recruiting.quota_full_code,
-    }[outcome]
-    template = recruiting.return_url
-    if not template and recruiting.platform == "prolific":
-        template = _PROLIFIC
+    named = {"completed": "completion", "screened_out": "screen_out", "quota_full": "quota_full"}
+    code: str = getattr(recruiting, f"{named[outcome]}_code")
+    built_in = _PROLIFIC if recruiting.platform == "prolific" else ""
+    template = recruiting.return_url or built_in
     if not template or ("{code}" in template and not code):
         return code, ""
     address = template.replace("{code}", quote(code, safe=""))
@@ -253,9 +247,11 @@ def viewer() -> Response:
 def image(here: Here, trial: Name, name: Name) -> Response:
     """A screen of a trial by its number, the plain image, or a view for rating."""
     task = here.study.trial(here.person, trial)
-    show = _shown(here.study, task, name)
-    if show is None:
+    rating = here.plan.kind == "rate"
+    if name not in (VIEWS if rating else here.study.image_names(task)):
         raise Refused(404, "there is no such image")
+    screens = here.plan.mode_of(task["condition"]).screens
+    show = screens[int(name)].show if name.isdecimal() else name
     parts = (task["scene"], task["target"], task["part"], task["source"])
     raw = here.study.stimuli.image(*parts, show)
     here.study.note_fetched(trial, name)
@@ -362,16 +358,6 @@ def _questions(
     questions = here.study.open_questions(here.person, when)
     status = 422 if wrong else 200
     return here.show("questions.html", status, questions=questions, **more)
-
-
-def _shown(study: RunningStudy, trial: Row, name: str) -> str | None:
-    """The image of a name in this trial; None if there is none."""
-    if study.plan.kind == "rate":
-        return name if name in VIEWS else None
-    if name not in study.image_names(trial):
-        return None
-    screens = study.plan.mode_of(trial["condition"]).screens
-    return screens[int(name)].show if name.isdecimal() else name
 
 
 # Conducting

@@ -12,15 +12,7 @@ from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from markupsafe import Markup, escape
 
-from segmeter.study.guards import (
-    Gate,
-    Limiter,
-    Limits,
-    address_of,
-    keep_cookie,
-    same_text,
-    signed,
-)
+from segmeter.study.guards import Gate, Limiter, Limits, address_of, keep_cookie, same_text, signed
 from segmeter.study.plan import Plan
 from segmeter.study.records import Refused, Row
 from segmeter.study.running import RunningStudy

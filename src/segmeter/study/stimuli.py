@@ -94,7 +94,9 @@ class Stimuli:
     def __init__(self, plan: Plan, roots: Roots | None = None) -> None:
         self.plan = plan
         self.roots = roots or Roots()
-        self.dataset = _open(plan, self.roots)
+        spec = dataset_spec(plan)
+        given = {} if spec.name == "folder" else self.roots.options()
+        self.dataset = catalogue.datasets.make(spec, **given)
         self.shown = lru_cache(_KEPT_SCENES)(self._show)
         self._drawn = lru_cache(_KEPT_IMAGES)(self._draw)
         self._mosaic = lru_cache(_KEPT_VOLUMES)(lambda scene: mosaic(self.shown(scene).pixels))
@@ -126,13 +128,16 @@ class Stimuli:
                 raise BadInput(f"[data] scenes: the dataset has no scene '{scene}'{hint}")
         found: dict[tuple[str, str], bool] = {}  # and whether its description is missing
         names: set[str] = set()
+        least = self.plan.rating.least_area if self.plan.kind == "rate" else 1
         for scene in self.plan.data.scenes or known:
             loaded = self.dataset.load(scene)  # its pixels are not needed yet
             self._check_kind(loaded)
             shrink = min(1.0, self.plan.data.largest_side / max(loaded.shape))
             for target in loaded.targets:
-                names |= {target.id, f"{scene}/{target.id}"}
-                if self._wanted(scene, target, shrink):
+                own = {target.id, f"{scene}/{target.id}"}
+                names |= own
+                chosen = not self.plan.data.targets or not own.isdisjoint(self.plan.data.targets)
+                if chosen and target.mask.area * shrink**2 >= least:
                     text = self._described(scene, target.id, "en") or target.label
                     found[scene, target.id] = not text
         self._check_named(names)
@@ -247,13 +252,6 @@ class Stimuli:
         given = self.plan.descriptions.get(f"{scene}/{target}", {})
         return given.get(language) or given.get("") or next(iter(given.values()), "")
 
-    def _wanted(self, scene: str, target: Target, shrink: float) -> bool:
-        chosen, name = self.plan.data.targets, target.id
-        if chosen and name not in chosen and f"{scene}/{name}" not in chosen:
-            return False
-        least = self.plan.rating.least_area if self.plan.kind == "rate" else 1
-        return target.mask.area * shrink**2 >= least
-
     def _check_named(self, known: set[str]) -> None:
         """Refuse names of targets that the dataset lacks."""
         named = {"[data] targets": self.plan.data.targets, "[descriptions]": self.plan.descriptions}
@@ -310,12 +308,6 @@ def dataset_spec(plan: Plan) -> Spec:
     if folder.is_dir():
         return Spec("folder", {"path": str(folder), **spec.options})
     return spec
-
-
-def _open(plan: Plan, roots: Roots) -> Any:
-    spec = dataset_spec(plan)
-    given = {} if spec.name == "folder" else roots.options()
-    return catalogue.datasets.make(spec.name, **{**given, **spec.options})
 
 
 def masks_of_run(run: Path, model: str, round: int) -> MaskSource:

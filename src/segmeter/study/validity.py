@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import sqlalchemy as sa
 
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.study.plan import Plan
 from segmeter.study.stimuli import Stimuli
@@ -121,23 +121,14 @@ def counts(plan: Plan, flags: Flags | None) -> bool:
     return flags.get("near", True) and not set(flags["bad"]) & set(plan.validity.exclude)
 
 
-@dataclass(frozen=True, slots=True)
-class Conclusion:
-    """The result of a batch: its state, why, and for each trial 1 if it counts."""
-
-    state: str
-    reason: str
-    counts: list[int]
-
-
 def conclude(
     plan: Plan, roles: Sequence[str], flags: Sequence[Flags | None], returned: bool = False
-) -> Conclusion:
-    """Apply the rules about batches; a batch that was given back is judged like any other.
+) -> tuple[str, str, list[int]]:
+    """Apply the rules about batches: state, reason, and for each trial 1 if it counts.
 
-    A batch of clicks needs `batch_minimum` clicks on their targets (without the radius). A batch
-    with checks needs the share `validity.checks` of them right; one whose check was never
-    answered does not count.
+    A batch that was given back is judged like any other. A batch of clicks needs `batch_minimum`
+    clicks on their targets (without the radius). A batch with checks needs the share
+    `validity.checks` of them right; one whose check was never answered does not count.
     """
     known = [each for each, role in zip(flags, roles, strict=True) if role == "gold"]
     right = sum(bool(each and each["right"]) for each in known)
@@ -149,9 +140,9 @@ def conclude(
     elif plan.clicks and inside < min(plan.batch_minimum, len(main)):
         failed = f"{inside} of {len(main)} clicks on the target"
     if failed:
-        return Conclusion("returned" if returned else "dropped", failed, [0] * len(flags))
+        return "returned" if returned else "dropped", failed, [0] * len(flags)
     state, reason = ("returned", "timed out") if returned else ("done", "")
-    return Conclusion(state, reason, [int(counts(plan, each)) for each in flags])
+    return state, reason, [int(counts(plan, each)) for each in flags]
 
 
 Rows = Sequence[Mapping[str, Any]]
@@ -184,9 +175,7 @@ def screen_people(plan: Plan, rows: Rows) -> dict[str, Screened]:
     `straight_lining`: nearly all scores are the same.
     """
     answered = [r for r in rows if r["answered"] is not None and not r["training"]]
-    by_person: dict[str, list[Mapping[str, Any]]] = {}
-    for row in answered:
-        by_person.setdefault(row["person"], []).append(row)
+    by_person = grouped((row["person"], row) for row in answered)
     speeds = {person: _seconds(own) for person, own in by_person.items()}
     usual = float(np.median(list(speeds.values()))) if speeds else 0.0
     agreement = _agreement(answered) if plan.kind == "rate" else {}
@@ -217,11 +206,9 @@ def screen_people(plan: Plan, rows: Rows) -> dict[str, Screened]:
 
 def _seconds(rows: Rows) -> float:
     """Median seconds of an answer; for clicks after the screens, else by the server's clock."""
-    times = [
-        r["latency_ms"] / 1000 if r.get("latency_ms") is not None else r["server_total_ms"] / 1000
-        for r in rows
-    ]
-    return float(np.median(times))
+    late = [r.get("latency_ms") for r in rows]
+    times = [r["server_total_ms"] if ms is None else ms for r, ms in zip(rows, late, strict=True)]
+    return float(np.median([ms / 1000 for ms in times]))
 
 
 def _agreement(rows: Rows) -> dict[str, tuple[float, int]]:
@@ -238,17 +225,13 @@ def _agreement(rows: Rows) -> dict[str, tuple[float, int]]:
         others = others or [s for p, s in given[mask[:2]] if p != r["person"]]
         if others:
             pairs.setdefault(r["person"], []).append((r["score"], float(np.mean(others))))
-    return {
-        person: (_correlation(np.array(own)), len(own))
-        for person, own in pairs.items()
-        if len(own) >= _LEAST_RATINGS
-    }
-
-
-def _correlation(pairs: npt.NDArray[np.float64]) -> float:
-    if np.ptp(pairs[:, 0]) == 0 or np.ptp(pairs[:, 1]) == 0:
-        return 0.0
-    return float(np.corrcoef(pairs[:, 0], pairs[:, 1])[0, 1])
+    found = {}
+    for person, own in pairs.items():
+        if len(own) >= _LEAST_RATINGS:
+            scores = np.array(own)
+            varies = bool(np.ptp(scores, axis=0).all())
+            found[person] = float(np.corrcoef(scores.T)[0, 1]) if varies else 0.0, len(own)
+    return found
 
 
 def _outliers(agreement: Mapping[str, tuple[float, int]], least: float) -> set[str]:

@@ -116,15 +116,11 @@ def read_answers(
     wrong: list[str] = []
     for question in questions:
         given = [text.strip() for text in form.get(question.name, []) if text.strip()]
-        if not given:
-            if not question.optional:
-                wrong.append(question.name)
-            continue
-        value = _value(question, given)
-        if value is None:
-            wrong.append(question.name)
-        else:
+        value = _value(question, given) if given else None
+        if value is not None:
             found[question.name] = value
+        elif given or not question.optional:
+            wrong.append(question.name)
     return found, wrong
 
 

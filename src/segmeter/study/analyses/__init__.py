@@ -23,10 +23,7 @@ __all__ = ["study_page"]
 
 
 def study_page(
-    connection: sa.Connection,
-    plan: Plan,
-    stimuli: Stimuli,
-    simulated: Sequence[Simulated] = (),
+    connection: sa.Connection, plan: Plan, stimuli: Stimuli, simulated: Sequence[Simulated] = ()
 ) -> str:
     """The results as one HTML file; `simulated` users join those of kind `interact`."""
     now = progress(connection)

@@ -6,6 +6,7 @@ import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import sqlalchemy as sa
 
 from segmeter.clickability import click_similarity
 from segmeter.core.errors import BadInput
-from segmeter.core.models import ProtocolName
+from segmeter.core.grouping import grouped
+from segmeter.core.models import PROTOCOLS
 from segmeter.core.prompts import Click
 from segmeter.core.sections import (
     Answer,
@@ -35,11 +37,11 @@ from segmeter.measures.clicks import Sides
 from segmeter.stats.intervals import Resampling
 from segmeter.study.drawing import centre_of
 from segmeter.study.exports import counted_rows, export, trial_rows
-from segmeter.study.plan import Plan
+from segmeter.study.plan import ANSWER_FLAGS, Plan
 from segmeter.study.stimuli import Stimuli
 
+Rows = Sequence[Mapping[str, Any]]
 _SHOWN = 12
-_PROTOCOLS: tuple[ProtocolName, ...] = ("published", "corrected")
 
 
 def click_sections(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> list[Section]:
@@ -54,11 +56,12 @@ def click_sections(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> l
     if by_mode is not None:
         sections.append(_modes(plan, by_mode, stimuli))
     if len(plan.design.devices) > 1:
-        sections.append(_devices(by_dataset, stimuli))
+        blocks = _similarity(by_dataset, stimuli, "devices", click_similarity.devices)
+        sections.append(Section("Computer against phone", "", blocks))
     return [*sections, _images(counted, stimuli)]
 
 
-def centre_distances(rows: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> list[float]:
+def centre_distances(rows: Rows, stimuli: Stimuli) -> list[float]:
     """Distance of each click to the target's centre click, in diagonals of the target's box."""
     found = []
     for row in rows:
@@ -79,27 +82,33 @@ def _recorded(
         return read_clicks(files["clicks.csv"]), None if by_mode is None else read_clicks(by_mode)
 
 
-def _counts(
-    plan: Plan, trials: Sequence[Mapping[str, Any]], counted: Sequence[Mapping[str, Any]]
-) -> Section:
-    columns = (
-        Column("mode"),
-        Column("device"),
-        Column("clicks", digits=0),
-        Column("count", digits=0),
-        Column("on the target", "%", 1, percent=True),
-        Column("late screens", digits=0),
-        Column("page left", digits=0),
-        Column("other flags", digits=0),
-        Column("median latency", "s", 2),
-        Column("people", digits=0),
+def _counts(plan: Plan, trials: Rows, counted: Rows) -> Section:
+    def flagged(rows: Rows, *flags: str) -> int:
+        return sum(not {*flags}.isdisjoint(row["flag_bad"]) for row in rows)
+
+    by_cell = grouped(((row["condition"], row["device"]), row) for row in trials)
+    cells = product(plan.conditions, plan.design.devices)
+    others = [flag for flag in ANSWER_FLAGS if flag not in ("late", "left_page")]
+    table = Table.of(
+        "counts",
+        [by_cell[cell] for cell in cells if cell in by_cell],
+        {
+            Column("mode"): lambda rows: rows[0]["condition"],
+            Column("device"): lambda rows: rows[0]["device"],
+            Column("clicks", digits=0): len,
+            Column("count", digits=0): lambda rows: sum(row["counts"] for row in rows),
+            Column("on the target", "%", 1, percent=True): lambda rows: float(
+                np.mean([row["flag_inside"] for row in rows])
+            ),
+            Column("late screens", digits=0): lambda rows: flagged(rows, "late"),
+            Column("page left", digits=0): lambda rows: flagged(rows, "left_page"),
+            Column("other flags", digits=0): lambda rows: flagged(rows, *others),
+            Column("median latency", "s", 2): lambda rows: (
+                float(np.median([row["latency_ms"] for row in rows])) / 1000
+            ),
+            Column("people", digits=0): lambda rows: len({row["person"] for row in rows}),
+        },
     )
-    rows: list[tuple[Cell, ...]] = []
-    for mode in plan.conditions:
-        for device in plan.design.devices:
-            some = [r for r in trials if (r["condition"], r["device"]) == (mode, device)]
-            if some:
-                rows.append((mode, device, *_row(some)))
     batches = {row["batch"]: row["batch_state"] for row in trials}
     dropped = sum(state == "dropped" for state in batches.values())
     people = len({row["person"] for row in trials})
@@ -113,23 +122,10 @@ def _counts(
         f"image's diagonal of it, has no flag ({', '.join(rules.exclude)}), and "
         f"{plan.batch_minimum} clicks of its batch lie on their targets."
     )
-    return Section("Collected clicks", "", [Answer(sentence), Table("counts", columns, rows), note])
+    return Section("Collected clicks", "", [Answer(sentence), table, note])
 
 
-def _row(some: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
-    return (
-        len(some),
-        sum(row["counts"] for row in some),
-        float(np.mean([row["flag_inside"] for row in some])),
-        sum("late" in row["flag_bad"] for row in some),
-        sum("left_page" in row["flag_bad"] for row in some),
-        sum(bool(set(row["flag_bad"]) - {"late", "left_page"}) for row in some),
-        float(np.median([row["latency_ms"] for row in some])) / 1000,
-        len({row["person"] for row in some}),
-    )
-
-
-def _distances(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Section:
+def _distances(counted: Rows, stimuli: Stimuli) -> Section:
     """TETRIS: distance of clicks to the centre click of a simulated user."""
     columns = (
         Column("mode"),
@@ -140,12 +136,12 @@ def _distances(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Sectio
         Column("spread", "within a target, %", 1, percent=True),
     )
     rows = []
-    for mode in dict.fromkeys(row["condition"] for row in counted):
-        some = [row for row in counted if row["condition"] == mode]
+    for mode, some in grouped((row["condition"], row) for row in counted).items():
         away = centre_distances(some, stimuli)
-        found = Resampling([row["scene"] for row in some], seed=mode).interval(away)
-        mean = Value(found.value, found.low, found.high)
-        spread = _spread(some, away)
+        mean = Value.of(Resampling([row["scene"] for row in some], seed=mode).interval(away))
+        targets = [(row["scene"], row["target"]) for row in some]
+        of_targets = grouped(zip(targets, away, strict=True)).values()
+        spread = float(np.mean([max(each) - min(each) for each in of_targets]))
         rows.append((mode, len(some), mean, float(np.median(away)), max(away), spread))
     table = Table("distances", columns, rows, "Distance of people's clicks to the centre click")
     note = Note(
@@ -155,14 +151,6 @@ def _distances(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Sectio
         "report how much a model's IoU differs between these clicks."
     )
     return Section("Distance to the centre", "", [table, note])
-
-
-def _spread(rows: Sequence[Mapping[str, Any]], away: Sequence[float]) -> float:
-    """By how much the nearest and the farthest click of a target differ, on average."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for row, distance in zip(rows, away, strict=True):
-        found.setdefault((row["scene"], row["target"]), []).append(distance)
-    return float(np.mean([max(each) - min(each) for each in found.values()]))
 
 
 def _modes(plan: Plan, clicks: Clicks, stimuli: Stimuli) -> Section:
@@ -181,11 +169,6 @@ def _modes(plan: Plan, clicks: Clicks, stimuli: Stimuli) -> Section:
     return Section("Display modes", text, blocks)
 
 
-def _devices(clicks: Clicks, stimuli: Stimuli) -> Section:
-    blocks = _similarity(clicks, stimuli, "devices", click_similarity.devices)
-    return Section("Computer against phone", "", blocks)
-
-
 def _similarity(clicks: Clicks, stimuli: Stimuli, name: str, rule: Any) -> list[Block]:
     columns = (
         Column("comparison"),
@@ -195,19 +178,26 @@ def _similarity(clicks: Clicks, stimuli: Stimuli, name: str, rule: Any) -> list[
         Column("energy", "object sides", 3),
         Column("targets", digits=0),
     )
-    found: dict[tuple[str, str], dict[str, click_similarity.Row]] = {}
+
+    def sides(key: Key) -> Sides:
+        """Sides of a key's object, as it was shown."""
+        targets = stimuli.shown(key.image).targets
+        target = targets[key.object] if key.object else next(iter(targets.values()))
+        height, width = target.mask.bits.shape
+        return float(height), float(width)
+
     try:
-        for protocol in _PROTOCOLS:
-            for row in rule(clicks, partial(_sides, stimuli), protocol):
-                found.setdefault((row.what, protocol), {})[row.score] = row
+        compared = [(each, row) for each in PROTOCOLS for row in rule(clicks, sides, each)]
+        found = grouped(((row.what, protocol), row) for protocol, row in compared)
         if not found:
             raise BadInput("no two modes share a target")
     except BadInput as error:
         return [Note(f"Not enough clicks yet: {error}.", "warning")]
     rows: list[tuple[Cell, ...]] = []
-    for (what, read), scores in found.items():
-        values = [_value(scores.get(score)) for score in ("pl1", "ks", "wd", "energy")]
-        rows.append((Label(what, protocol=read), *values, scores["pl1"].keys))
+    for (what, protocol), some in found.items():
+        scores = {row.score: row for row in some}
+        values = [Value.of(scores.get(score)) for score in ("pl1", "ks", "wd", "energy")]
+        rows.append((Label(what, protocol=protocol), *values, scores["pl1"].keys))
     note = Note(
         "PL1 and WD are distances, lower is more alike; KS is the share of targets on which the "
         "two samples do not differ significantly; the energy distance is zero on average for "
@@ -216,22 +206,8 @@ def _similarity(clicks: Clicks, stimuli: Stimuli, name: str, rule: Any) -> list[
     return [Table(name, columns, rows), note]
 
 
-def _value(row: click_similarity.Row | None) -> Cell:
-    return None if row is None else Value(row.value, row.low, row.high)
-
-
-def _sides(stimuli: Stimuli, key: Key) -> Sides:
-    """Sides of a key's object, as it was shown."""
-    targets = stimuli.shown(key.image).targets
-    target = targets[key.object] if key.object else next(iter(targets.values()))
-    height, width = target.mask.bits.shape
-    return float(height), float(width)
-
-
-def _images(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Section:
-    by_target: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for row in counted:
-        by_target.setdefault((row["scene"], row["target"]), []).append(row)
+def _images(counted: Rows, stimuli: Stimuli) -> Section:
+    by_target = grouped(((row["scene"], row["target"]), row) for row in counted)
     most = sorted(by_target.items(), key=lambda pair: (-len(pair[1]), pair[0]))[:_SHOWN]
     shown_images = []
     for (scene, target), rows in most:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click
 from segmeter.core.sections import (
     Answer,
-    Block,
     Cell,
     Column,
     Gallery,
@@ -22,7 +22,8 @@ from segmeter.core.sections import (
     Table,
     Value,
 )
-from segmeter.stats.intervals import Interval, Resampling
+from segmeter.stats.intervals import Resampling
+from segmeter.study.analyses.rating import p_text
 from segmeter.study.drawing import upright
 from segmeter.study.interactions import Interaction, Simulated, fit_costs
 from segmeter.study.segmenting import click_of
@@ -103,9 +104,7 @@ def paired_differences(
     found: Sequence[Interaction], simulated: Sequence[Simulated], user: str, clicks: int
 ) -> tuple[list[str], list[float], list[float]]:
     """Scene, participants' mean IoU and the simulated user's IoU of every shared object."""
-    people: dict[tuple[str, str, str], list[float]] = {}
-    for each in found:
-        people.setdefault(each.key, []).append(each.iou_after(clicks))
+    people = grouped((each.key, each.iou_after(clicks)) for each in found)
     robot = {each.key: each.iou_after(clicks) for each in simulated if each.user == user}
     common = sorted(people.keys() & robot.keys())
     means = [float(np.mean(people[key])) for key in common]
@@ -133,7 +132,14 @@ def _beside(found: Sequence[Interaction], simulated: Sequence[Simulated]) -> Sec
             cells = [Value.of(each) for each in values]
             rows.append((user, clicks, len(scenes), *cells, wilcoxon_p(people, robot)))
             if clicks == _TOLD:
-                sentences.append(_sentence(user, values[2]))
+                gap = values[2]
+                better = "above" if gap.value > 0 else "below"
+                sure = "significantly" if gap.low > 0 or gap.high < 0 else "but not significantly"
+                sentences.append(
+                    f"After {_TOLD} clicks the IoU of participants is **{abs(gap.value):.3f}** "
+                    f"{better} that of {user} on the same objects, {sure} (95 % interval "
+                    f"{gap.low:.3f} to {gap.high:.3f})."
+                )
     note = Note(
         "Every object counts once: the mean over its participants against the simulated user's "
         "session with the same model. After a session has ended its last mask is carried forward. "
@@ -146,16 +152,6 @@ def _beside(found: Sequence[Interaction], simulated: Sequence[Simulated]) -> Sec
     )
 
 
-def _sentence(user: str, gap: Interval) -> str:
-    """Whether participants and a simulated user differ, in one sentence."""
-    better = "above" if gap.value > 0 else "below"
-    sure = "significantly" if gap.low > 0 or gap.high < 0 else "but not significantly"
-    return (
-        f"After {_TOLD} clicks the IoU of participants is **{abs(gap.value):.3f}** {better} that "
-        f"of {user} on the same objects, {sure} (95 % interval {gap.low:.3f} to {gap.high:.3f})."
-    )
-
-
 def wilcoxon_p(first: Sequence[float], second: Sequence[float]) -> str:
     """The two-sided p of the signed-rank test as text; a dash where there is none."""
     from scipy import stats
@@ -163,8 +159,7 @@ def wilcoxon_p(first: Sequence[float], second: Sequence[float]) -> str:
     gaps = np.subtract(first, second)
     if len(gaps) < 2 or not gaps.any():
         return "–"
-    p = float(stats.wilcoxon(gaps).pvalue)
-    return f"{p:.1e}" if p < 0.001 else f"{p:.3f}"
+    return p_text(float(stats.wilcoxon(gaps).pvalue))
 
 
 def _images(
@@ -173,10 +168,9 @@ def _images(
     """Final masks of participants and simulated users with their clicks."""
     images: list[Illustration] = []
     robots = {each.key: each for each in simulated}
-    first: dict[tuple[str, str, str], Interaction] = {}
-    for each in found:
-        first.setdefault(each.key, each)
-    for key, each in list(first.items())[:_SHOWN]:
+    first = {each.key: each for each in reversed(found)}  # of each object
+    for key in list(dict.fromkeys(each.key for each in found))[:_SHOWN]:
+        each = first[key]
         scene = stimuli.shown(each.scene)
         mask = Mask.decoded(each.steps[-1]["mask"], scene.scene.shape)
         clicks = [click_of(step) for step in each.steps]
@@ -189,8 +183,7 @@ def _images(
             caption = f"the same: {robots[key].user}, IoU {rounds[-1].scores['iou']:.3f}"
             images.append(_illustration(scene, each.target, rounds[-1].mask, prompts, caption))
     legend = "Dashed line: the ground truth. Blue: the mask. + clicks add, − clicks remove."
-    blocks: list[Block] = [Note(legend), Gallery(images)]
-    return Section("Final masks", "", blocks)
+    return Section("Final masks", "", [Note(legend), Gallery(images)])
 
 
 def _illustration(

@@ -12,18 +12,8 @@ import numpy as np
 import sqlalchemy as sa
 
 from segmeter.core.errors import BadInput
-from segmeter.core.sections import (
-    Answer,
-    Axis,
-    Bars,
-    Block,
-    Column,
-    Note,
-    Part,
-    Section,
-    Table,
-    Value,
-)
+from segmeter.core.grouping import grouped
+from segmeter.core.sections import Answer, Axis, Bars, Column, Note, Part, Section, Table, Value
 from segmeter.stats.agreement import alpha_interval, intraclass, pilot_sd
 from segmeter.stats.comparisons import holm
 from segmeter.stats.intervals import Interval
@@ -101,9 +91,7 @@ def rating_sections(connection: sa.Connection, plan: Plan) -> list[Section]:
 
 
 def _means(ratings: Sequence[Rating], model: RatingModel | None) -> Section:
-    by_model: dict[str, list[int]] = {}
-    for row in ratings:
-        by_model.setdefault(row["model"], []).append(row["score"])
+    by_model = grouped((row["model"], row["score"]) for row in ratings)
     summaries = {name: rating_summary(scores) for name, scores in sorted(by_model.items())}
     columns = (
         Column("masks of"),
@@ -134,11 +122,9 @@ def _means(ratings: Sequence[Rating], model: RatingModel | None) -> Section:
 
 def _comparisons(ratings: Sequence[Rating], model: RatingModel | None) -> Section:
     found = compare_models(ratings, model) if model else []
-    if not found:
-        return Section(
-            "Comparisons", "", [Note("No two models share two rated targets.", "warning")]
-        )
-    assert model is not None
+    if not model or not found:
+        lacking = Note("No two models share two rated targets.", "warning")
+        return Section("Comparisons", "", [lacking])
     parts = {**model.fitted.variances, "residual": model.fitted.residual}
     listed = ", ".join(f"{name} {value:.2f}" for name, value in parts.items())
     note = Note(f"Variance components: {listed}.")
@@ -162,11 +148,11 @@ def _mixed(found: Sequence[Comparison]) -> Table:
     rows = [
         (
             each.name,
-            Value(each.mixed.value, each.mixed.low, each.mixed.high),
-            _p(p),
+            Value.of(each.mixed),
+            p_text(p),
             Value.of(each.by_images),
             Value.of(each.by_raters),
-            _p(rank),
+            p_text(rank),
             each.paired.above,
             each.paired.effect,
         )
@@ -191,7 +177,7 @@ def _published(found: Sequence[Comparison]) -> Table:
         Column("p, one-sided"),
     )
     rows = [
-        (each.name, d.count, Value(d.mean, *d.interval), d.t, _p(d.p), _p(d.p_greater))
+        (each.name, d.count, Value(d.mean, *d.interval), d.t, p_text(d.p), p_text(d.p_greater))
         for each in found
         for d in [each.paired]
     ]
@@ -199,16 +185,15 @@ def _published(found: Sequence[Comparison]) -> Table:
     return Table("comparisons-published", columns, rows, title)
 
 
-def _p(value: float) -> str:
+def p_text(value: float) -> str:
+    """A p value with three decimals, or as a power of ten where it is small."""
     return f"{value:.1e}" if value < 0.001 else f"{value:.3f}"
 
 
 def _agreement(rows: Sequence[Rating], ratings: Sequence[Rating]) -> Section:
-    by_job: dict[Hashable, list[int]] = {}
-    for row in ratings:
-        by_job.setdefault(row["job"], []).append(row["score"])
+    by_job: dict[Hashable, list[int]] = grouped((row["job"], row["score"]) for row in ratings)
     twice = sum(len(scores) > 1 for scores in by_job.values())
-    blocks: list[Block] = []
+    agreed = Note("No mask was rated twice: agreement is not known.", "warning")
     if twice:
         images = {row["job"]: row["scene"] for row in ratings}
         alpha = alpha_interval(by_job, clusters=images)
@@ -218,11 +203,16 @@ def _agreement(rows: Sequence[Rating], ratings: Sequence[Rating]) -> Section:
             f"images); the standard deviation within a mask is **{pilot_sd(by_job):.2f}** on "
             "average (0.83 in the pilot of the SAM supplement)."
         )
-        blocks.append(Note(f"{text} {_intraclass(ratings)}".strip()))
-    else:
-        blocks.append(Note("No mask was rated twice: agreement is not known.", "warning"))
-    blocks.append(Note(_checks(rows, by_job)))
-    return Section("Agreement", "", blocks)
+        agreed = Note(f"{text} {_intraclass(ratings)}".strip())
+    checked = [row for row in rows if row["role"] == "tester" and row["job"] in by_job]
+    far = [
+        row["job"]
+        for row in checked
+        if any(abs(row["score"] - score) >= _CHECK for score in by_job[row["job"]])
+    ]
+    text = f"Testers checked {len(checked)} ratings; {len(far)} differ by {_CHECK} or more"
+    listed = f": {', '.join(far[:20])}" if far else ""
+    return Section("Agreement", "", [agreed, Note(f"{text}{listed}.")])
 
 
 def _intraclass(ratings: Sequence[Rating]) -> str:
@@ -235,17 +225,6 @@ def _intraclass(ratings: Sequence[Rating]) -> str:
         f"The intraclass correlation of one rating is **{found.agreement:.2f}** (ICC(2,1), "
         f"absolute agreement) and {found.consistency:.2f} (ICC(3,1), consistency)."
     )
-
-
-def _checks(rows: Sequence[Rating], by_job: Mapping[Hashable, Sequence[int]]) -> str:
-    checked = [row for row in rows if row["role"] == "tester" and row["job"] in by_job]
-    far = [
-        row["job"]
-        for row in checked
-        if any(abs(row["score"] - score) >= _CHECK for score in by_job[row["job"]])
-    ]
-    text = f"Testers checked {len(checked)} ratings; {len(far)} differ by {_CHECK} or more"
-    return f"{text}: {', '.join(far[:20])}." if far else f"{text}."
 
 
 def _time(ratings: Sequence[Rating]) -> Section:
