@@ -24,7 +24,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from segmeter.core.errors import BadInput, SegmeterError
-from segmeter.core.grouping import grouped
+from segmeter.core.grouping import grouped_pairs
 from segmeter.datasets.recorded_clicks import COLUMNS
 from segmeter.report.exports import harmless
 from segmeter.study import database as db
@@ -161,7 +161,7 @@ def rating_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any
     excluded, a = excluded_people(plan, rows), db.answers.c
     asked = sa.select(a.trial, a.body).where(a.kind == "answer").order_by(a.number)
     answers = connection.execute(asked)
-    scores = grouped((trial, json.loads(body)["given"]["score"]) for trial, body in answers)
+    scores = grouped_pairs((trial, json.loads(body)["given"]["score"]) for trial, body in answers)
     for row in rows:
         if row["answered"] is None or row["training"] or row["check"]:
             continue
@@ -257,7 +257,7 @@ def participant_rows(connection: sa.Connection, plan: Plan) -> Rows:
     trials = list(trial_rows(connection, plan))
     screened = screen_people(plan, trials)
     given = [row for row in trials if row["answered"] is not None and not row["training"]]
-    answered = grouped((row["person"], row) for row in given)
+    answered = grouped_pairs((row["person"], row) for row in given)
     found: Rows = []
     asked = sa.select(db.people).order_by(db.people.c.number)
     for person in connection.execute(asked).mappings():

@@ -20,7 +20,7 @@ from segmeter.core import catalogue
 from segmeter.core.annotation_events import Timing
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
-from segmeter.core.grouping import grouped
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.lockstep import SimulatedSession, Trajectory, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Job
@@ -123,7 +123,7 @@ def simulate_users(
     """Let simulated users segment the objects that participants segmented."""
     if not users:
         return []
-    wanted = grouped(((each.model, each.scene), each.target) for each in found)
+    wanted = grouped_pairs(((each.model, each.scene), each.target) for each in found)
     models = {name: model_for(stimuli, name, weights) for name in plan.design.models}
     made = []
     for (model, scene), targets in sorted(wanted.items()):

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 import segmeter
-from segmeter.core.grouping import grouped
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.sections import Column, Gallery, Illustration, Note, Section, Table
 from segmeter.report.page import Page, render
 from segmeter.study.assignment import Task, cells_of, tasks_of
@@ -31,7 +31,7 @@ def preview_page(plan: Plan, stimuli: Stimuli) -> str:
         f"{wanted} answers wanted",
         f"plan {plan.hash}",
     ]
-    main = grouped((task.condition, task) for task in tasks if task.role == "main")
+    main = grouped_pairs((task.condition, task) for task in tasks if task.role == "main")
     columns = (Column("condition"), Column("targets", digits=0), Column("screens"))
     rows, shows = [], []
     for name in plan.conditions:

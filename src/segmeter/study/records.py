@@ -14,7 +14,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from segmeter.core.errors import BadInput, SegmeterError
-from segmeter.core.grouping import grouped
+from segmeter.core.grouping import grouped_pairs
 from segmeter.study import database as db
 from segmeter.study.assignment import Task, cells_of, tasks_of
 from segmeter.study.plan import Plan, parse_plan
@@ -265,7 +265,7 @@ def _seconds(connection: sa.Connection) -> list[dict[str, Any]]:
     last = db.latest_answers()
     asked = sa.select(db.tasks.c.condition, last.c.body).where(db.tasks.c.role != "training")
     asked = asked.select_from(db.ALL.join(last, last.c.trial == db.trials.c.id))
-    bodies = grouped((name, json.loads(text)) for name, text in connection.execute(asked))
+    bodies = grouped_pairs((name, json.loads(text)) for name, text in connection.execute(asked))
     seconds = {
         name: [b["given"].get("latency_ms", b["server"]["total_ms"]) / 1000 for b in some]
         for name, some in sorted(bodies.items())

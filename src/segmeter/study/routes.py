@@ -17,7 +17,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import ValidationError
 
 from segmeter.core.errors import BadInput
-from segmeter.core.grouping import grouped
+from segmeter.core.grouping import grouped_pairs
 from segmeter.study import database as db
 from segmeter.study.drawing import VIEWS, encoded, heat_map
 from segmeter.study.exports import archive, csv_text, participant_columns, participant_rows
@@ -39,7 +39,9 @@ Named = Annotated[str, Query(max_length=500, pattern=_CLEAN)]
 async def _form(request: Request) -> dict[str, list[str]]:
     """All fields of a form; a name may come several times."""
     form = await request.form(max_fields=200)
-    return grouped((name, value) for name, value in form.multi_items() if isinstance(value, str))
+    return grouped_pairs(
+        (name, value) for name, value in form.multi_items() if isinstance(value, str)
+    )
 
 
 Fields = Annotated[dict[str, list[str]], Depends(_form)]

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from segmeter.core.grouping import grouped
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
 from segmeter.study.plan import Plan
 from segmeter.study.stimuli import Stimuli
@@ -175,7 +175,7 @@ def screen_people(plan: Plan, rows: Rows) -> dict[str, Screened]:
     `straight_lining`: nearly all scores are the same.
     """
     answered = [r for r in rows if r["answered"] is not None and not r["training"]]
-    by_person = grouped((row["person"], row) for row in answered)
+    by_person = grouped_pairs((row["person"], row) for row in answered)
     speeds = {person: _seconds(own) for person, own in by_person.items()}
     usual = float(np.median(list(speeds.values()))) if speeds else 0.0
     agreement = _agreement(answered) if plan.kind == "rate" else {}

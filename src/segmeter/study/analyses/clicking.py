@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from segmeter.clickability import click_similarity
 from segmeter.core.errors import BadInput
-from segmeter.core.grouping import grouped
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.models import PROTOCOLS
 from segmeter.core.prompts import Click
 from segmeter.core.sections import (
@@ -86,7 +86,7 @@ def _counts(plan: Plan, trials: Rows, counted: Rows) -> Section:
     def flagged(rows: Rows, *flags: str) -> int:
         return sum(not {*flags}.isdisjoint(row["flag_bad"]) for row in rows)
 
-    by_cell = grouped(((row["condition"], row["device"]), row) for row in trials)
+    by_cell = grouped_pairs(((row["condition"], row["device"]), row) for row in trials)
     cells = product(plan.conditions, plan.design.devices)
     others = [flag for flag in ANSWER_FLAGS if flag not in ("late", "left_page")]
     table = Table.of(
@@ -136,11 +136,11 @@ def _distances(counted: Rows, stimuli: Stimuli) -> Section:
         Column("spread", "within a target, %", 1, percent=True),
     )
     rows = []
-    for mode, some in grouped((row["condition"], row) for row in counted).items():
+    for mode, some in grouped_pairs((row["condition"], row) for row in counted).items():
         away = centre_distances(some, stimuli)
         mean = Value.of(Resampling([row["scene"] for row in some], seed=mode).interval(away))
         targets = [(row["scene"], row["target"]) for row in some]
-        of_targets = grouped(zip(targets, away, strict=True)).values()
+        of_targets = grouped_pairs(zip(targets, away, strict=True)).values()
         spread = float(np.mean([max(each) - min(each) for each in of_targets]))
         rows.append((mode, len(some), mean, float(np.median(away)), max(away), spread))
     table = Table("distances", columns, rows, "Distance of people's clicks to the centre click")
@@ -188,7 +188,7 @@ def _similarity(clicks: Clicks, stimuli: Stimuli, name: str, rule: Any) -> list[
 
     try:
         compared = [(each, row) for each in PROTOCOLS for row in rule(clicks, sides, each)]
-        found = grouped(((row.what, protocol), row) for protocol, row in compared)
+        found = grouped_pairs(((row.what, protocol), row) for protocol, row in compared)
         if not found:
             raise BadInput("no two modes share a target")
     except BadInput as error:
@@ -207,7 +207,7 @@ def _similarity(clicks: Clicks, stimuli: Stimuli, name: str, rule: Any) -> list[
 
 
 def _images(counted: Rows, stimuli: Stimuli) -> Section:
-    by_target = grouped(((row["scene"], row["target"]), row) for row in counted)
+    by_target = grouped_pairs(((row["scene"], row["target"]), row) for row in counted)
     most = sorted(by_target.items(), key=lambda pair: (-len(pair[1]), pair[0]))[:_SHOWN]
     shown_images = []
     for (scene, target), rows in most:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from segmeter.core.errors import BadInput
-from segmeter.core.grouping import grouped
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click
 from segmeter.core.sections import (
@@ -104,7 +104,7 @@ def paired_differences(
     found: Sequence[Interaction], simulated: Sequence[Simulated], user: str, clicks: int
 ) -> tuple[list[str], list[float], list[float]]:
     """Scene, participants' mean IoU and the simulated user's IoU of every shared object."""
-    people = grouped((each.key, each.iou_after(clicks)) for each in found)
+    people = grouped_pairs((each.key, each.iou_after(clicks)) for each in found)
     robot = {each.key: each.iou_after(clicks) for each in simulated if each.user == user}
     common = sorted(people.keys() & robot.keys())
     means = [float(np.mean(people[key])) for key in common]

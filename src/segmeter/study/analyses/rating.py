@@ -12,7 +12,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from segmeter.core.errors import BadInput
-from segmeter.core.grouping import grouped
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.sections import Answer, Axis, Bars, Column, Note, Part, Section, Table, Value
 from segmeter.stats.agreement import alpha_interval, intraclass, pilot_sd
 from segmeter.stats.comparisons import holm
@@ -91,7 +91,7 @@ def rating_sections(connection: sa.Connection, plan: Plan) -> list[Section]:
 
 
 def _means(ratings: Sequence[Rating], model: RatingModel | None) -> Section:
-    by_model = grouped((row["model"], row["score"]) for row in ratings)
+    by_model = grouped_pairs((row["model"], row["score"]) for row in ratings)
     summaries = {name: rating_summary(scores) for name, scores in sorted(by_model.items())}
     columns = (
         Column("masks of"),
@@ -191,7 +191,7 @@ def p_text(value: float) -> str:
 
 
 def _agreement(rows: Sequence[Rating], ratings: Sequence[Rating]) -> Section:
-    by_job: dict[Hashable, list[int]] = grouped((row["job"], row["score"]) for row in ratings)
+    by_job: dict[Hashable, list[int]] = grouped_pairs((row["job"], row["score"]) for row in ratings)
     twice = sum(len(scores) > 1 for scores in by_job.values())
     agreed = Note("No mask was rated twice: agreement is not known.", "warning")
     if twice:
