@@ -165,3 +165,12 @@ def test_bad_spacing_is_refused_in_one_sentence() -> None:
         hd95(solid, solid, (1.0, 0.0, 1.0))
     with pytest.raises(BadInput, match="tolerance of nsd"):
         nsd(solid, solid, (1.0, 1.0, 1.0), float("nan"))
+
+
+def test_measures_of_masks_that_are_no_shares_have_a_unit() -> None:
+    cards = [catalogue.measures.make(name) for name in catalogue.measures.names()]
+    lengths = {card.id: card.units for card in cards if card.masks and card.range[1] == np.inf}
+    assert lengths["hd95"] == lengths["redrawn-path"] == ("px", "mm")
+    assert lengths["surface-beyond"] == ("px", "mm²")
+    assert all(units[0] for units in lengths.values()), lengths
+    assert not any(any(card.units) for card in cards if card.range == (0, 1))

@@ -42,14 +42,6 @@ _PER_IMAGE: Mapping[str, tuple[str, Better]] = {
     "missed": ("missed objects", "lower"),
     "spurious": ("spurious predictions", "lower"),
 }
-_UNITS = {
-    "touch-up": "vertices",
-    "added-path": "{}",
-    "redrawn-path": "{}",
-    "hd95": "mm",
-    "surface-beyond": "mm²",
-}
-"""Units of measures that are not shares; `{}` is mm in volumes and pixels in images."""
 _WORST = 8
 _TARGET = ("target", "cluster", "label", "groups", "area", "outline_px", "contour_px", "shape")
 
@@ -137,8 +129,7 @@ class Masks(Declared):
     def statistics(self, run: Results) -> Sequence[Statistic]:
         query = "select max(len(shape)) as axes from rows"
         (found,) = once_per_run(run, "axes", lambda: run.sql(query).to_pylist())
-        length = "mm" if found["axes"] == 3 else "px"
-        made = [_statistic(name, length) for name in run.plan.measures]
+        made = [_statistic(name, found["axes"] == 3) for name in run.plan.measures]
         return [*made, *(_image_statistic(n, *about) for n, about in _PER_IMAGE.items())]
 
     def sections(self, run: Results) -> Sequence[Section]:
@@ -215,13 +206,13 @@ def _worst_masks(run: Results, groups: Sequence[Scored]) -> list[Section]:
     return [Section("Worst masks", "", [Gallery(images, text)])]
 
 
-def _statistic(name: str, length: str) -> Statistic:
+def _statistic(name: str, in_volumes: bool) -> Statistic:
     """A measure over objects: shares as means in percent, others as medians in their unit."""
     card = catalogue.measures.make(name)
     made = partial(Statistic, name, name, values=lambda g: g.values[name], of=Scored)
     if card.range == (0, 1):
         return made("%", 1, card.better, True, tested="yes")
-    unit = ", ".join(filter(None, (_UNITS.get(name, "").format(length), "median")))
+    unit = ", ".join(filter(None, (card.units[in_volumes], "median")))
     return made(
         unit, 2, card.better, interval=_median,
         paired=lambda g: np.where(np.isfinite(g.values[name]), g.values[name], np.nan),

@@ -29,7 +29,8 @@ class Measure(Generic[Given]):
 
     `both_empty` and `one_empty` are the values when both masks, or just one of them,
     hold no pixel; None means that the formula itself answers. `dimensions` are those it is
-    defined for: 2 for images, 3 for volumes.
+    defined for: 2 for images, 3 for volumes. `units` are those of its values in images and in
+    volumes, empty for shares.
     """
 
     id: str
@@ -40,6 +41,7 @@ class Measure(Generic[Given]):
     both_empty: float | None = None
     one_empty: float | None = None
     dimensions: tuple[int, ...] = (2, 3)
+    units: tuple[str, str] = ("", "")
     parameters: tuple[str, ...] = field(init=False, repr=False, compare=False)
     masks: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
@@ -202,6 +204,7 @@ def measure(
     both_empty: float | None = None,
     one_empty: float | None = None,
     dimensions: tuple[int, ...] = (2, 3),
+    units: tuple[str, str] = ("", ""),
 ) -> Callable[[Callable[Given, float]], Measure[Given]]:
     """Give a function its card, and the catalogue the measure.
 
@@ -214,7 +217,7 @@ def measure(
     """
 
     def card(function: Callable[Given, float]) -> Measure[Given]:
-        made = Measure(id, function, range, better, cite, both_empty, one_empty, dimensions)
+        made = Measure(id, function, range, better, cite, both_empty, one_empty, dimensions, units)
         catalogue.measures.put(id, made, made.summary)
         return made
 

@@ -177,7 +177,10 @@ def touch_up(
     return TouchUp(to_move, to_add, max(to_move, to_add))
 
 
-@measure("touch-up", range=(0, float("inf")), better="lower", cite=_CVAT, dimensions=(2,))
+@measure(
+    "touch-up", range=(0, float("inf")), better="lower", cite=_CVAT, dimensions=(2,),
+    units=("vertices", ""),
+)  # fmt: skip
 def touch_up_operations(ground_truth: Mask, prediction: Mask, ignore: Mask | None = None) -> float:
     """Vertices to move, insert or delete to correct a polygon, see `touch_up`.
 
@@ -189,7 +192,7 @@ def touch_up_operations(ground_truth: Mask, prediction: Mask, ignore: Mask | Non
 
 
 @measure(
-    "added-path", range=(0, float("inf")), better="lower", cite="vaassen2020", dimensions=(2, 3)
+    "added-path", range=(0, float("inf")), better="lower", cite="vaassen2020", units=("px", "mm")
 )
 def added_path_mm(
     ground_truth: Mask, prediction: Mask, spacing_mm: Sequence[float] = (1.0, 1.0, 1.0)
@@ -203,7 +206,7 @@ def added_path_mm(
 
 
 @measure(
-    "redrawn-path", range=(0, float("inf")), better="lower", cite="vaassen2020", dimensions=(2, 3)
+    "redrawn-path", range=(0, float("inf")), better="lower", cite="vaassen2020", units=("px", "mm")
 )
 def redrawn_path_mm(
     ground_truth: Mask, prediction: Mask, spacing_mm: Sequence[float] = (1.0, 1.0, 1.0)

@@ -232,8 +232,9 @@ def nsd(
 
 
 @measure(
-    "surface-beyond", range=(0.0, float("inf")), better="lower", both_empty=0.0, cite="nikolov2021"
-)
+    "surface-beyond", range=(0.0, float("inf")), better="lower", both_empty=0.0,
+    cite="nikolov2021", units=("px", "mm²"),
+)  # fmt: skip
 def surface_beyond(
     ground_truth: Mask, prediction: Mask, spacing_mm: Spacing = UNIT, tolerance_mm: float = 2.0
 ) -> float:
@@ -260,6 +261,7 @@ def _distance(id: str) -> Callable[[Callable[Given, float]], Measure[Given]]:
         both_empty=0.0,
         one_empty=float("inf"),
         cite="nikolov2021",
+        units=("px", "mm"),
         dimensions=(3,),
     )
 

@@ -343,7 +343,6 @@ _TITLES = {
     "added-path": "contour to add",
     "touch-up": "vertices to correct",
 }
-_UNITS = {"redrawn-path": "px", "added-path": "px", "touch-up": "vertices", "surface-beyond": "px"}
 
 
 def _shown(measure: str) -> tuple[str, Better, bool]:
@@ -355,7 +354,7 @@ def _shown(measure: str) -> tuple[str, Better, bool]:
     if not isinstance(card, Measure):
         return "", "", False
     share = card.range == (0, 1)
-    return "%" if share else _UNITS.get(measure, ""), card.better, share
+    return "%" if share else card.units[0], card.better, share
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -357,14 +357,14 @@ def _first_of_several(group: VolumeSessions) -> Floats:
 
 
 def _other(measure: str) -> Statistic:
-    """The last round of a further measure: shares in percent, distances in millimetres.
+    """The last round of a further measure: shares in percent, others in their unit.
 
     A distance is a median: one empty mask is infinitely far and would make any mean infinite.
     """
     card = catalogue.measures.make(measure)
     share = card.range == (0, 1)
-    plain = (measure, "%" if share else "mm, median")
-    title, unit = {"nsd": ("NSD", "%"), "hd95": ("HD95", plain[1])}.get(measure, plain)
+    title = {"nsd": "NSD", "hd95": "HD95"}.get(measure, measure)
+    unit = "%" if share else ", ".join(filter(None, (card.units[1], "median")))
     return _mean(
         measure, title, unit, lambda g: g.others[measure][:, -1], 1, card.better, percent=share,
         interval=_mean_over_cases if share else _median,
