@@ -73,9 +73,6 @@ def response_sections(run: Results, *, corrections_only: bool = False) -> list[p
         blocks.append(page.Note(text))
     if not blocks:
         return []
-    if found and not any(name == "obeyed" for _, name in numbers):
-        text = "Masks were not stored, so obedience of clicks is not known."
-        blocks.append(page.Note(text, "warning"))
     return [page.Section("Does the model follow clicks?", _TEXT if found else "", blocks)]
 
 
