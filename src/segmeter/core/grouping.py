@@ -15,10 +15,7 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
     >>> grouped(["a", "bc", "d"], len)
     {1: ['a', 'd'], 2: ['bc']}
     """
-    found: dict[Key, list[Item]] = {}
-    for item in items:
-        found.setdefault(key(item), []).append(item)
-    return found
+    return grouped_pairs((key(item), item) for item in items)
 
 
 def grouped_pairs(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
