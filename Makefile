@@ -8,7 +8,9 @@ WORKERS ?= 2
 MINUTES ?= 5
 WHERE ?= disk,memory,s3,copies,study
 
-INSTALL := $(PIP) install -c constraints.txt
+# uv unpacks and compiles packages on all cores, and takes the local wheels that pip is set up with.
+INSTALL = UV_FIND_LINKS="$${PIP_FIND_LINKS:-$$($(PIP) config get global.find-links 2>/dev/null)}" \
+  $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt
 
 # What an installation depends on; new Python files are seen without one.
 BUILD := pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/segmeter/kernels/*.cpp src/segmeter/kernels/*.h)
@@ -77,9 +79,9 @@ $(VENV)/.use: EXTRAS := models
 $(VENV)/.develop: EXTRAS := models,volumes,detectors,study,ray,dev,docs
 $(VENV)/.use $(VENV)/.develop: $(BUILD) | $(VENV)/.python
 	@echo "installing segmeter[$(EXTRAS)]; the first time takes a few minutes"
+	@$(PIP) install -c constraints.txt uv
 	@$(INSTALL) cmake ninja nanobind scikit-build-core
-	@$(INSTALL) --no-compile --no-build-isolation -e ".[$(EXTRAS)]"
-	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true  # templates in packages do not compile
+	@$(INSTALL) --no-build-isolation -e ".[$(EXTRAS)]"
 	@touch $(VENV)/.use $@
 
 $(VENV)/.python:
