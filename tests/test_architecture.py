@@ -14,9 +14,9 @@ import pytest
 
 from segmeter.core import catalogue
 
+from .syntax import MODULES, PACKAGE, nodes, parsed
+
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = ROOT / "src" / "segmeter"
-MODULES = sorted(PACKAGE.rglob("*.py"))
 
 SCIENCE = {"datasets", "models", "users", "measures", "stats", "clickability"}
 MAY_IMPORT = {
@@ -94,20 +94,15 @@ def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0]
 
 
-@cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
 def rooms_imported(path: Path) -> Iterator[tuple[int, str]]:
     """Line and room of every import of segmeter, late and type-only ones included."""
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path, ast.Import, ast.ImportFrom):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module == "segmeter":
+        elif node.level == 0 and node.module == "segmeter":
             names = [f"segmeter.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+        elif node.level == 0:
             names = [node.module or ""]
         for name in names:
             top, *inner = name.split(".")
@@ -128,10 +123,8 @@ def test_a_room_imports_only_rooms_below_it() -> None:
 def rooms_looked_up(path: Path) -> Iterator[tuple[int, str]]:
     """Line and room of every look-up in the catalogue."""
     rooms = {registry.kind + "s": registry.room.rpartition(".")[2] for registry in REGISTRIES}
-    for node in ast.walk(parsed(path)):
-        if not isinstance(node, ast.Attribute) or node.attr not in rooms:
-            continue
-        if ast.unparse(node.value) == "catalogue":
+    for node in nodes(path, ast.Attribute):
+        if node.attr in rooms and ast.unparse(node.value) == "catalogue":
             yield node.lineno, rooms[node.attr]
 
 
@@ -205,9 +198,8 @@ def test_functions_fit_a_screen() -> None:
     long = [
         f"{module_id(path)}: {node.name}"
         for path in MODULES
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (node.end_lineno or 0) - node.lineno + 1 >= 60
+        for node in nodes(path, ast.FunctionDef, ast.AsyncFunctionDef)
+        if (node.end_lineno or 0) - node.lineno + 1 >= 60
     ]
     assert not long
 
@@ -280,8 +272,8 @@ def used_elsewhere() -> frozenset[tuple[str, str]]:
     return frozenset(
         (node.module, alias.name)
         for path in MODULES
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("segmeter.")
+        for node in nodes(path, ast.ImportFrom)
+        if node.module and node.module.startswith("segmeter.")
         if node.module.split(".")[1] != path.relative_to(PACKAGE).parts[0]
         for alias in node.names
     )

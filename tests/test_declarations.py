@@ -13,8 +13,8 @@ import pytest
 from segmeter.benchmarks.responses import STATISTICS as RESPONSES
 from segmeter.core import catalogue
 
-PACKAGE = Path(__file__).resolve().parents[1] / "src" / "segmeter"
-MODULES = sorted(PACKAGE.rglob("*.py"))
+from .syntax import MODULES, PACKAGE, nodes
+
 NAMES = catalogue.benchmarks.names()
 # Names that are no everyday words of the field, so that every text with one is about it.
 DISTINCT = re.compile(r"\b(noc|rclicks|tetris|tetris-boxes|seism)\b(?!@)")
@@ -40,16 +40,13 @@ CUTS = {"startswith", "endswith", "removeprefix", "removesuffix", "partition", "
 
 def texts(path: Path) -> Iterator[str]:
     """String constants of a module without its docstrings."""
-    tree = ast.parse(path.read_text())
     docs = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
+        for node in nodes(path, ast.Module, ast.ClassDef, ast.FunctionDef)
+        if node.body and isinstance(node.body[0], ast.Expr)
     }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+    for node in nodes(path, ast.Constant):
+        if isinstance(node.value, str) and id(node) not in docs:
             yield node.value
 
 
@@ -71,9 +68,7 @@ def test_shared_modules_of_benchmarks_name_none_of_them() -> None:
 def test_nothing_outside_its_folder_depends_on_which_benchmark_a_run_is_of() -> None:
     wrong = []
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Compare):
-                continue
+        for node in nodes(path, ast.Compare):
             parts = [node.left, *node.comparators]
             asked = any(isinstance(p, ast.Attribute) and p.attr == "benchmark" for p in parts)
             named = any(isinstance(p, ast.Constant) and p.value in NAMES for p in parts)
@@ -86,11 +81,10 @@ def test_nobody_learns_anything_from_the_name_of_a_statistic() -> None:
     wrong = []
     for room in ("benchmarks", "report", "cli", "stats", "core"):
         for path in sorted((PACKAGE / room).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            for node in nodes(path, ast.Call):
+                if isinstance(node.func, ast.Attribute) and node.func.attr in CUTS:
                     source = ast.unparse(node.func.value)
-                    about = re.search(r"(^|\.)(measure|statistic)$|statistic\.name$", source)
-                    if node.func.attr in CUTS and about:
+                    if re.search(r"(^|\.)(measure|statistic)$|statistic\.name$", source):
                         wrong.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
     assert wrong == []
 
@@ -101,8 +95,8 @@ def test_no_text_is_compared_with_a_part_of_the_name_of_a_statistic() -> None:
     named = {*pq.read_table(kept)["statistic"].to_pylist(), *(s.name for s in RESPONSES)}
     wrong = []
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        for node in nodes(path, ast.Call):
+            if not isinstance(node.func, ast.Attribute):
                 continue
             if node.func.attr not in CUTS | {"match", "fullmatch", "search", "compile"}:
                 continue
@@ -118,8 +112,8 @@ def test_there_is_one_class_of_statistics() -> None:
     classes = [
         str(path.relative_to(PACKAGE))
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef) and node.name == "Statistic"
+        for node in nodes(path, ast.ClassDef)
+        if node.name == "Statistic"
     ]
     assert classes == ["stats/statistics.py"]
 
