@@ -54,6 +54,8 @@ def write_simulated(
     `masks` is a folder for the previous masks of later rounds, `<full_stem>.png`. The file is
     written whole or not at all.
     """
+    import cv2
+
     count = 0
     part = path.with_name(f"{path.name}.part")
     with part.open("w", newline="", encoding="utf-8") as file:
@@ -65,7 +67,9 @@ def write_simulated(
                 writer.writerows(rows)
                 count += len(rows)
                 if masks is not None and rows and round.previous is not None:
-                    _write_mask(masks / f"{round.full_stem}.png", round.previous)
+                    shown = masks / f"{round.full_stem}.png"
+                    if not cv2.imwrite(str(shown), 255 * round.previous.dense().astype(np.uint8)):
+                        raise BadInput(f"the mask '{shown}' could not be written")
     part.replace(path)
     return count
 
@@ -87,7 +91,10 @@ def rounds_of(thing: Thing, seed: int, later: bool = True) -> list[Round]:
     stem = f"{thing.image}_______{thing.object}" if thing.object else thing.image
     rounds = [Round("first", "", stem, thing.mask)]
     if later:
-        moved = _moved(thing.mask, rng)
+        # The mask shifted by up to a sixth of its sides, cut at the image's border.
+        shift = [round(n * float(rng.uniform(-1, 1)) / 6) for n in thing.mask.bits.shape]
+        ends = tuple(n - s for n, s in zip(thing.mask.shape, shift, strict=True))
+        moved = Mask.of(thing.mask.crop(tuple(-s for s in shift), ends))
         sides: tuple[tuple[Kind, Mask], ...] = (
             ("fn", thing.mask - moved),
             ("fp", moved - thing.mask),
@@ -103,30 +110,12 @@ def _rows(thing: Thing, round: Round, seed: int, per_target: int) -> Iterator[Se
     rng = generator(seed, "lifelike clicks", thing.dataset, round.full_stem)
     height, width = thing.mask.shape
     key = (thing.dataset, thing.image, thing.object, round.model, round.kind, round.full_stem)
-    for y, x in _draws(round, per_target, rng):
-        yield *key, "pc" if rng.random() < 0.5 else "mobile", x, y, width, height
-
-
-def _write_mask(path: Path, mask: Mask) -> None:
-    import cv2
-
-    if not cv2.imwrite(str(path), mask.dense().astype(np.uint8) * 255):
-        raise BadInput(f"the mask '{path}' could not be written")
-
-
-def _draws(round: Round, count: int, rng: np.random.Generator) -> list[tuple[int, int]]:
     map = prior(round.part, round="first" if round.kind == "first" else "later")
     sums = np.cumsum(map.weights.ravel(), dtype=np.float64)
-    places = np.searchsorted(sums, rng.random(count) * sums[-1], side="right")
-    y, x = np.unravel_index(np.minimum(places, sums.size - 1), map.weights.shape)
-    return list(zip((y + map.low[0]).tolist(), (x + map.low[1]).tolist(), strict=True))
-
-
-def _moved(mask: Mask, rng: np.random.Generator) -> Mask:
-    """The mask shifted by up to a sixth of its sides, cut at the image's border."""
-    shift = [round(n * float(rng.uniform(-1, 1)) / 6) for n in mask.bits.shape]
-    ends = tuple(n - s for n, s in zip(mask.shape, shift, strict=True))
-    return Mask.of(mask.crop(tuple(-s for s in shift), ends))
+    places = np.searchsorted(sums, rng.random(per_target) * sums[-1], side="right")
+    places = np.minimum(places, sums.size - 1)
+    for y, x in np.transpose(np.unravel_index(places, map.weights.shape)) + map.low:
+        yield *key, "pc" if rng.random() < 0.5 else "mobile", int(x), int(y), width, height
 
 
 Ints = npt.NDArray[np.int64]

@@ -33,6 +33,7 @@ HALVES = 4
 REFERENCE = "Text_Description"
 MODES = ("Object_CutOut", "Shifted_CutOut", "Silhouette_Mask", "Highlighted_Instance")
 _DRAWS = 1000
+_SCORES = ("pl1", "ks", "wd", "energy")
 Points = npt.NDArray[np.float64]
 SidesOf = Callable[[Key], Sides]
 
@@ -61,7 +62,7 @@ def devices(clicks: Clicks, sides: SidesOf, protocol: ProtocolName = "corrected"
         found.setdefault(key.dataset, []).append((key.image, scores))
     if not found:
         raise BadInput(f"no target has {ENOUGH} clicks of each device")
-    return _rows(found)
+    return summarised(found, _SCORES)
 
 
 def display_modes(
@@ -89,7 +90,7 @@ def display_modes(
         for mode, of_mode in by_mode.items()
     }
     found[f"{reference} (halves)"] = list(_halves(own.values(), sides))
-    return _rows({mode: each for mode, each in found.items() if each})
+    return summarised({mode: each for mode, each in found.items() if each}, _SCORES)
 
 
 def ceilings(clicks: Clicks, sides: SidesOf) -> list[Row]:
@@ -100,7 +101,7 @@ def ceilings(clicks: Clicks, sides: SidesOf) -> list[Row]:
         found.setdefault(key.dataset, []).extend(_halves(group, sides))
     if not any(found.values()):
         raise BadInput("no target has the four clicks that a split into halves needs")
-    return _rows({name: each for name, each in found.items() if each})
+    return summarised({name: each for name, each in found.items() if each}, _SCORES)
 
 
 def _halves(
@@ -110,10 +111,6 @@ def _halves(
         if len(points) >= HALVES:
             rng = generator("halves", key.dataset, key.full_stem, key.kind)
             yield key.image, ceiling(points, sides(key), rng)
-
-
-def _rows(found: Mapping[str, list[tuple[str, SampleScores]]]) -> list[Row]:
-    return summarised(found, ("pl1", "ks", "wd", "energy"))
 
 
 def summarised(found: Mapping[str, Sequence[tuple[str, Any]]], names: Sequence[str]) -> list[Row]:

@@ -29,7 +29,6 @@ from segmeter.kernels import compiled
 Round = Literal["first", "later"]
 # A click counts if it misses the object by at most this share of the image's diagonal.
 REACH = 0.01
-_LARGEST_DISC = 16.0  # pixels
 _LEAST_JITTER = 0.1  # pixels
 
 
@@ -121,28 +120,10 @@ def jittered(
         return weights
     blurred = cv2.GaussianBlur(weights, (0, 0), sigma_px, borderType=cv2.BORDER_CONSTANT)
     moved = np.asarray(blurred, dtype=np.float32)
-    moved *= _within(inside, reach_px)
+    if not inside.all():
+        moved *= depth_px(~inside) <= reach_px
     moved /= np.float32(moved.sum(dtype=np.float64))
     return moved
-
-
-def _within(inside: Bits, reach_px: float) -> npt.NDArray[np.uint8]:
-    """1 where a pixel lies no farther than `reach_px` from the error region.
-
-    A small disc is laid on every pixel, which takes a third of a distance transform's time;
-    a large one would take more.
-    """
-    if reach_px <= _LARGEST_DISC:
-        across = np.arange(-int(reach_px), int(reach_px) + 1) ** 2
-        disc = (np.add.outer(across, across) <= reach_px**2).astype(np.uint8)
-        return np.asarray(
-            cv2.dilate(
-                inside.view(np.uint8), disc, borderType=cv2.BORDER_CONSTANT, borderValue=(0.0,)
-            )
-        )
-    if inside.all():
-        return inside.view(np.uint8)
-    return np.asarray(depth_px(~inside) <= reach_px).view(np.uint8)
 
 
 @cache

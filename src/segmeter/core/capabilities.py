@@ -335,16 +335,6 @@ class Team(Protocol):
     ) -> Sequence[Prompts]: ...
 
 
-def forgets_prompts(user: User) -> bool:
-    """Whether the model gets only what is new of this user's prompts.
-
-    >>> from segmeter.core import catalogue
-    >>> forgets_prompts(catalogue.users.make('centre-click'))
-    False
-    """
-    return isinstance(user, ForgetsPrompts) and user.forgets_prompts
-
-
 def prompts_given_by(user: User, rounds: int = 1) -> frozenset[str]:
     """Kinds of prompts that a user gives in so many rounds, besides clicks by those who only click.
 

@@ -32,7 +32,11 @@ def components(bits: Bits, connectivity: Connectivity | None = None) -> tuple[La
     >>> components(np.array([[1, 0, 1], [0, 1, 0]], dtype=bool), 4)[1]
     3
     """
-    steps = _steps(bits, connectivity)
+    known = _STEPS.get(bits.ndim, {})
+    if connectivity is not None and connectivity not in known:
+        listed = ", ".join(map(str, known)) or "not defined"
+        raise BadInput(f"connectivity in {bits.ndim} dimensions is {listed}, not {connectivity!r}")
+    steps = bits.ndim if connectivity is None else known[connectivity]
     if compiled is None or bits.ndim not in _STEPS:
         return _plain_components(bits, steps)
     volume = np.ascontiguousarray(bits if bits.ndim == 3 else bits[None])
@@ -125,17 +129,6 @@ def _nearest_judged(ignore: Mask, ratio: float) -> tuple[Any, ...]:
             found[...] = z * plane + y * bits.shape[-1] + x
     places = np.flatnonzero(bits)
     return low, high, places, nearest.ravel()[places]
-
-
-def _steps(bits: Bits, connectivity: Connectivity | None) -> int:
-    """How many axes a step to a neighbour may change."""
-    if connectivity is None:
-        return bits.ndim
-    known = _STEPS.get(bits.ndim, {})
-    if connectivity not in known:
-        listed = ", ".join(map(str, known)) or "not defined"
-        raise BadInput(f"connectivity in {bits.ndim} dimensions is {listed}, not {connectivity!r}")
-    return known[connectivity]
 
 
 def _plain_components(bits: Bits, steps: int) -> tuple[Labels, int]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -261,15 +261,12 @@ class CocoJson:
     @cached_property
     def _at_hand(self) -> dict[str, Path]:
         """The files of those images that are there; a folder is listed once."""
-        folders: dict[Path, frozenset[str]] = {}
-        found: dict[str, Path] = {}
+        listed, found = cache(names_in), {}
         for name, image in self._listed.items():
-            for path in (self._images / file for file in image.files):
-                if path.parent not in folders:
-                    folders[path.parent] = names_in(path.parent)
-                if path.name in folders[path.parent]:
-                    found[name] = path
-                    break
+            paths = (self._images / file for file in image.files)
+            path = next((p for p in paths if p.name in listed(p.parent)), None)
+            if path is not None:
+                found[name] = path
         some_at_hand(self._card.name, list(self._listed), list(found), self._images)
         return found
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from segmeter.core import catalogue
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import BadInput, NotFound, check_choice
 from segmeter.core.scenes import DatasetCard, Target
 from segmeter.core.wording import counted
 from segmeter.datasets.coco_files import (
@@ -37,7 +37,6 @@ from segmeter.datasets.data_roots import (
 from segmeter.datasets.mask_files import (
     MEANING,
     Kind,
-    as_kind,
     check_binary,
     object_in,
     objects_in,
@@ -161,7 +160,8 @@ def _recognise(folder: Path, card: DatasetCard, kind: str | None, ignore: int | 
         sentence = held if pairs.images else f"nothing recognised in '{folder}'"
         raise BadInput(f"{sentence}: {advice}" + (over and f" ({over})"))
     files = readable(_spread(list(pairs.whole.values()) or pairs.files()))
-    meant = as_kind(kind) if kind is not None else told_from(files)
+    check_choice("kind of mask", kind or "binary", MEANING)
+    meant = cast(Kind, kind or told_from(files))
     if ignore is None and meant in ("labels", "palette"):
         ignore = void_in(files)
     read = partial(_objects, pairs, meant, ignore, kind is not None)
@@ -211,22 +211,17 @@ def _from_one_json(folder: Path, card: DatasetCard) -> Found | None:
         return None  # one per image
     for file in files:
         if has_lists(file):
-            return _from_coco(CocoJson(card, file, images), file)
+            data = CocoJson(card, file, images)
+            held = f"{counted(len(data.scenes()), 'image')} with objects in the COCO file"
+            count = counted(data.card.targets or 0, "object")
+            left_out = (data.card.notes.strip().rstrip("."), data.card.missing)
+            sentence = (f"{held} '{file.name}', which has {count}", *filter(None, left_out))
+            data.recognised = "; ".join(sentence)
+            return data
         masks = run_lengths_in(read_json(file))
         if masks is not None:
             return _run_lengths(card, images, masks, file)
     return None
-
-
-def _from_coco(data: CocoJson, file: Path) -> CocoJson:
-    sentence = [
-        f"{counted(len(data.scenes()), 'image')} with objects in the COCO file '{file.name}',"
-        f" which has {counted(data.card.targets or 0, 'object')}",
-        data.card.notes.strip().rstrip("."),
-        data.card.missing,
-    ]
-    data.recognised = "; ".join(filter(None, sentence))
-    return data
 
 
 def _from_json_per_image(folder: Path, card: DatasetCard) -> Found | None:

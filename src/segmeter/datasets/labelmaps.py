@@ -267,27 +267,17 @@ def _by_stem(folder: Path) -> dict[str, Path]:
     return {file.stem: file for file in files}
 
 
-Map = npt.NDArray[Any]
-
-
-def read_edge_map(path: Path) -> Map:
+def read_edge_map(path: Path) -> npt.NDArray[Any]:
     """Edge strengths, `(H, W)`: a grey image as 0 to 1, a `.npy`, or a `.mat`'s variable `E`."""
-    if path.suffix.lower() not in SUFFIXES:
-        return _numbers(path, "E")
-    values = read_values(path)
-    if values.ndim != 2:
-        raise BadInput(f"'{path}' is in colour; an edge map is grey")
-    return values.astype(np.float32) / np.float32(np.iinfo(values.dtype).max)
-
-
-def _numbers(path: Path, variable: str) -> Map:
-    """A finite H x W table of numbers of a `.npy` or `.mat` file."""
-    if path.suffix.lower() == ".mat":
-        array = np.asarray(read_mat(path, variable))
-    elif path.suffix.lower() == ".npy":
-        array = _read_npy(path)
-    else:
+    suffix = path.suffix.lower()
+    if suffix in SUFFIXES:
+        values = read_values(path)
+        if values.ndim != 2:
+            raise BadInput(f"'{path}' is in colour; an edge map is grey")
+        return values.astype(np.float32) / np.float32(np.iinfo(values.dtype).max)
+    if suffix not in (".mat", ".npy"):
         raise BadInput(f"'{path}' is none of the kinds that hold numbers: .npy, .mat, an image")
+    array = np.asarray(read_mat(path, "E")) if suffix == ".mat" else _read_npy(path)
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiub":
         size = " x ".join(map(str, array.shape))
         raise BadInput(f"'{path}' holds {array.dtype} of {size}; a map is H x W numbers")

@@ -9,7 +9,7 @@ a piece of clothing if its box lies inside a person's.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.grouping import grouped, grouped_pairs
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 from segmeter.datasets.data_roots import card_of, images_below, set_folder
@@ -52,11 +53,12 @@ def _items(folder: Path, table: str) -> dict[str, Item]:
     images, files = (
         {path.stem: path for path in images_below(folder / part)} for part in ("images", "masks")
     )
-    drawn: dict[str, list[tuple[str, str, Path]]] = {}
-    for row in rows:
-        name = row["MaskPath"].removesuffix(".png")
-        if row["ImageID"] in images and name in files:
-            drawn.setdefault(row["ImageID"], []).append((name, row["LabelName"], files[name]))
+    named = ((row, row["MaskPath"].removesuffix(".png")) for row in rows)
+    drawn = grouped_pairs(
+        (row["ImageID"], (name, row["LabelName"], files[name]))
+        for row, name in named
+        if row["ImageID"] in images and name in files
+    )
     return {
         image: Item(images[image], partial(_masks, entries), tuple(e[2] for e in entries))
         for image, entries in drawn.items()
@@ -128,7 +130,7 @@ def person_groups(
     Ties go to the earlier mask, then the earlier person. What is unknown is left empty.
     """
     chosen = [mask for mask in masks if mask.row.get("LabelName") in labels]
-    by_image = _by_image(people)
+    by_image = grouped(range(len(people)), lambda person: people[person].image)
     pairs = sorted(
         (-people[person].iou(mask), place, person)
         for place, mask in enumerate(chosen)
@@ -152,12 +154,12 @@ def clothing_groups(
     `labels` are the classes under Clothing in Open Images' hierarchy; a box is held when it
     reaches out by no more than 1 % of the person's sides.
     """
-    by_image = _by_image(people)
+    by_image = grouped(people, lambda person: person.image)
     found: dict[str, dict[str, str]] = {}
     for mask in masks:
         if mask.row.get("LabelName") not in labels:
             continue
-        near = (people[k] for k in by_image.get(mask.image, ()))
+        near = by_image.get(mask.image, ())
         holders = [person for person in near if max(_outside(person, mask)) <= 1]
         if holders:
             found[_name(mask)] = _groups(min(holders, key=lambda box: box.area))
@@ -174,13 +176,6 @@ def _outside(person: RelativeBox, mask: RelativeBox) -> tuple[float, float, floa
         (person.top - mask.top) / high,
         (mask.bottom - person.bottom) / high,
     )
-
-
-def _by_image(boxes: Iterable[RelativeBox]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for place, box in enumerate(boxes):
-        found.setdefault(box.image, []).append(place)
-    return found
 
 
 def _groups(person: RelativeBox) -> dict[str, str]:

@@ -15,6 +15,7 @@ from typing import Any
 from segmeter.core import catalogue
 from segmeter.core.capabilities import HasPhrases, PhraseObjects, capable
 from segmeter.core.errors import NotFound
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target
 from segmeter.datasets.coco_files import outline, read_json
@@ -108,17 +109,15 @@ class Saco:
     @cached_property
     def _annotators(self) -> list[tuple[Path, dict[Any, list[Entry]], dict[Any, Entry]]]:
         """Per file: the objects and the entry of each pair."""
-        return [(file, *self._read(file)) for file in self._files]
-
-    def _read(self, file: Path) -> tuple[dict[Any, list[Entry]], dict[Any, Entry]]:
-        content = read_json(file)
-        with named_errors(file, "is not in SA-Co's layout"):
-            known_classes = {category["id"] for category in content["categories"]}
-            things: dict[Any, list[Entry]] = {}
-            for thing in content["annotations"]:
-                if thing["category_id"] in known_classes:
-                    things.setdefault(thing["image_id"], []).append(thing)
-            return things, {entry["id"]: entry for entry in content["images"]}
+        found = []
+        for file in self._files:
+            content = read_json(file)
+            with named_errors(file, "is not in SA-Co's layout"):
+                classes = {category["id"] for category in content["categories"]}
+                things = [t for t in content["annotations"] if t["category_id"] in classes]
+                by_pair = grouped(things, lambda thing: thing["image_id"])
+                found.append((file, by_pair, {entry["id"]: entry for entry in content["images"]}))
+        return found
 
     @cached_property
     def _pairs(self) -> dict[str, list[Entry]]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import Differentiable, Team
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Click, Prompt
@@ -145,9 +146,7 @@ def attempts_of(
     users: Sequence[Adversary], observations: Sequence[Observation]
 ) -> list[Attempt | None]:
     """Each user's trials; those who differ in direction only take every step together."""
-    ways: dict[Adversary, list[int]] = {}
-    for i, user in enumerate(users):
-        ways.setdefault(replace(user, direction="best"), []).append(i)
+    ways = grouped(range(len(users)), lambda i: replace(users[i], direction="best"))
     found: list[Attempt | None] = [None] * len(users)
     for way, members in ways.items():
         directions = [users[i].direction for i in members]

@@ -64,11 +64,11 @@ def _moved(target: Target, moves: Callable[[float], npt.NDArray[np.float64]]) ->
     """A tight box whose first and last coordinate of each axis are moved, given its length."""
     tight = tight_box(target)
     low, high = [], []
-    for a, b in zip(tight.low, tight.high, strict=True):
+    for a, b, n in zip(tight.low, tight.high, target.mask.shape, strict=True):
         first, last = moves(b - a + 1)
-        low.append(min(a + first, b + last))
-        high.append(max(a + first, b + last))
-    return _inside(low, high, target.mask.shape)
+        low.append(float(max(0.0, min(a + first, b + last))))
+        high.append(float(min(n - 1.0, max(a + first, b + last))))
+    return Box(tuple(low), tuple(high))
 
 
 _FITS: dict[str, Callable[[Target, np.random.Generator], Box]] = {
@@ -101,13 +101,6 @@ class BoxThenClicks:
         if observation.prompts:
             return centre_click(observation)
         return _FITS[self.fit](observation.target, rng)
-
-
-def _inside(low: list[float], high: list[float], shape: tuple[int, ...]) -> Box:
-    return Box(
-        tuple(float(max(0.0, a)) for a in low),
-        tuple(float(min(n - 1.0, b)) for b, n in zip(high, shape, strict=True)),
-    )
 
 
 LEVELS, PLACES = 3, 2

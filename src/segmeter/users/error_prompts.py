@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -14,13 +13,12 @@ from segmeter.clickability.map_sources import FirstRounds
 from segmeter.core import catalogue
 from segmeter.core.capabilities import GivesPrompts, Team, capable
 from segmeter.core.error_regions import Depth, deepest, deepest_sides, error_regions, squared_depth
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click, Point, Prompt, Scribble
 from segmeter.core.users import Observation
 
 Generators = Sequence[np.random.Generator]
-Rng = Callable[[], np.random.Generator]
-"""Makes a user's generator, which takes longer than most users take to click."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +85,10 @@ def together(
     users at once.
     """
     found = centre_clicks(observations)
-    rngs = [partial(draws.__getitem__, i) for i in range(len(users))]
-    given = [u.after(one, rng) for u, one, rng in zip(users, found, rngs, strict=True)]
-    wanted: dict[FirstRounds, list[int]] = {}
-    for i, draw in enumerate(given):
-        if isinstance(draw, Draw):
-            wanted.setdefault(users[i].source, []).append(i)
-    for source, places in wanted.items():
+    given = [u.after(one, rng) for u, one, rng in zip(users, found, draws, strict=True)]
+    drawing = (i for i, draw in enumerate(given) if isinstance(draw, Draw))
+    by_source: dict[FirstRounds, list[int]] = grouped(drawing, lambda i: users[i].source)
+    for source, places in by_source.items():
         points = source.clicks([given[i] for i in places])
         for i, point in zip(places, points, strict=True):
             # A map without mass on what is wrong leaves only the centre to click.
@@ -115,7 +110,7 @@ class CentreClick:
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
         return centre_click(observation)
 
-    def after(self, found: Found, rng: Rng) -> Prompt | None:
+    def after(self, found: Found, rng: np.random.Generator) -> Prompt | None:
         return found.click
 
 
@@ -193,9 +188,9 @@ class RandomFirstClick(Teamed):
     team: ClassVar[Team] = staticmethod(together)
     name: str = "random-first-click"
 
-    def after(self, found: Found, rng: Rng) -> Prompt | None:
+    def after(self, found: Found, rng: np.random.Generator) -> Prompt | None:
         now = found.observation
-        return found.click if now.prompts else random_click(now, rng())
+        return found.click if now.prompts else random_click(now, rng)
 
 
 def stroke(mask: Mask, longest: int = 200) -> tuple[Point, ...]:

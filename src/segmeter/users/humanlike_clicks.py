@@ -17,7 +17,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click
 from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Observation
-from segmeter.users.error_prompts import Found, Rng, Teamed, together
+from segmeter.users.error_prompts import Found, Teamed, together
 
 # The original seeds its generator with this at every image, so that all groups, models and
 # images share the same numbers; a further object of an image continues the stream.
@@ -50,7 +50,7 @@ class _FromMap(Teamed):
         """The share of the mass to draw from, and the number of a published draw."""
         raise NotImplementedError
 
-    def after(self, found: Found, rng: Rng) -> Draw | None:
+    def after(self, found: Found, rng: np.random.Generator) -> Draw | None:
         """The draw that a user wants; None to accept the mask."""
         observation, wish = found.observation, self.wish(found.observation)
         if found.click is None or wish is None:
@@ -65,7 +65,7 @@ class _FromMap(Teamed):
             first=not observation.prompts and not observation.mask,
             clicked=found.clicked,
             share=share,
-            uniform=number if published else float(rng().random()),
+            uniform=number if published else float(rng.random()),
             # One order of equally likely pixels per target.
             seed=None if published
             else int(fingerprint(observation.scene.name, observation.target.id, size=8), 16),
@@ -141,11 +141,6 @@ def _published_number(observation: Observation) -> float:
     return _number(before * _PUBLISHED_ROUNDS + len(observation.prompts) - corner)
 
 
-def _number(place: int) -> float:
-    return _stream(1 + place // 1000)[place]
-
-
 @cache
-def _stream(thousands: int) -> tuple[float, ...]:
-    numbers = np.random.RandomState(_PUBLISHED_SEED).random_sample(1000 * thousands)
-    return tuple(float(u) for u in numbers)
+def _number(place: int) -> float:
+    return float(np.random.RandomState(_PUBLISHED_SEED).random_sample(place + 1)[place])

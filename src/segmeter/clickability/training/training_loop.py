@@ -297,13 +297,12 @@ def _end_epoch(
     Returns the mean of the epoch's losses, and the mean likeness.
     """
     state.network.eval()
-    rows = [[(-1, i)] for i in range(len(judged))]
     found = []
     with torch.inference_mode():
-        for planes in DataLoader(judged, batch_sampler=rows):  # type: ignore[arg-type]  # as above
-            moved = planes.to(course.device)
-            made = state.network(moved[:, :3], moved[:, 3:5])
-            found.append(float(likeness(made, moved, course.recipe)[0]))
+        for i in range(len(judged)):
+            planes = torch.from_numpy(judged[-1, i][None]).to(course.device)
+            made = state.network(planes[:, :3], planes[:, 3:5])
+            found.append(float(likeness(made, planes, course.recipe)[0]))
     state.network.train()
     mean = sum(found) / len(found)
     mean_loss = sum(state.losses) / len(state.losses)

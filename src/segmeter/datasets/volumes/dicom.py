@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.grids import Grid
@@ -146,21 +147,14 @@ def walk_dicom(files: Iterable[Path]) -> tuple[list[DicomSeries], list[DicomFile
     """Series with what segments them, by folder; and files that belong to none."""
     need("DICOM", "pydicom", "SimpleITK")
     found = [DicomFile.read(path) for path in files]
-    by_series: dict[tuple[Path, str], list[DicomFile]] = defaultdict(list)
-    for file in found:
-        if file.kind == "slice":
-            by_series[file.path.parent, file.series].append(file)
-    series = [DicomSeries(tuple(slices)) for slices in by_series.values()]
+    slices = [file for file in found if file.kind == "slice"]
+    by_series = grouped(slices, lambda file: (file.path.parent, file.series))
+    series = [DicomSeries(tuple(own)) for own in by_series.values()]
+    structures = [file for file in found if file.kind == "structures"]
+    owned = grouped(structures, lambda file: _owner(file, series))
     left = [file for file in found if file.kind not in ("slice", "structures")]
-    owned: dict[int, list[DicomFile]] = defaultdict(list)
-    for file in found:
-        if file.kind == "structures":
-            owner = _owner(file, series)
-            if owner is None:
-                left.append(file)
-            else:
-                owned[owner].append(file)
-    return [DicomSeries(s.slices, tuple(owned[i])) for i, s in enumerate(series)], left
+    left += owned.get(None, [])
+    return [DicomSeries(s.slices, tuple(owned.get(i, ()))) for i, s in enumerate(series)], left
 
 
 def _owner(file: DicomFile, series: Sequence[DicomSeries]) -> int | None:

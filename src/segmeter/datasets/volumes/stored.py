@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,8 +43,7 @@ MOST_BYTES = 4 << 30
 _BEST_DEFLATE = 1040  # no deflate stream unpacks to more than 1032 times its size
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(NamedTuple):
     """A label named in the file itself: its value, and its layer where there are several."""
 
     value: int
@@ -158,7 +157,10 @@ def open_nifti(path: Path) -> Stored:
     if kind.kind not in "iufb":
         raise BadInput(f"'{path}': its voxels are '{kind}', not plain numbers; convert the file")
     check_claim(path, size or (0,), kind.itemsize, offset, path.suffix == ".gz")
-    spatial, channels = _split(path, shape)
+    spatial, more = (*shape, 1, 1)[:3], [n for n in shape[3:] if n > 1]
+    if len(more) > 1:
+        raise BadInput(f"'{path}' has {len(shape)} axes; three in space and one more are read")
+    channels = more[0] if more else 1
 
     def load(channel: int = 0) -> npt.NDArray[Any]:
         from nibabel.arrayproxy import ArrayProxy
@@ -199,15 +201,6 @@ def write_nifti(path: Path, values: npt.NDArray[Any], grid: Grid) -> None:
     raw = image.to_bytes()
     # No time stamp: the same masks are the same bytes.
     path.write_bytes(gzip.compress(raw, 6, mtime=0) if path.suffix == ".gz" else raw)
-
-
-def _split(path: Path, shape: Sequence[int]) -> tuple[tuple[int, int, int], int]:
-    """Three sizes in space, and the number of channels."""
-    first, second, third, *rest = (*shape, *(1,) * (3 - len(shape)))
-    more = [n for n in rest if n > 1]
-    if len(more) > 1:
-        raise BadInput(f"'{path}' has {len(shape)} axes; three in space and one more are read")
-    return (first, second, third), (more[0] if more else 1)
 
 
 _HEADER = 1 << 16

@@ -35,7 +35,7 @@ class Kind:
     """One dataset of the suite.
 
     `images` and `annotations` are places under its folder; `image_count` and `masks` how many the
-    authors used; `options` go to the reader.
+    authors used; `reader` is a function of `mask_readers`, which gets these places and `options`.
     """
 
     name: str
@@ -70,16 +70,6 @@ class Kind:
             f" {self.image_count} images, faces blurred; its parts of large sets were not"
             f" published. Reader {self.reader}: {Certainty[self.confidence]}.",
         )
-
-
-_NAMES = (
-    "coco_json label_png folder_of_masks ade_png id_png ytvis_json visor_json polygon_json via_json"
-    " hdf5_ids"
-)
-READERS: dict[str, Callable[..., dict[str, Item]]] = {
-    name: getattr(mask_readers, name) for name in _NAMES.split()
-}
-"""From the places of images and masks, and the options of the dataset."""
 
 
 def _read_suite() -> tuple[Kind, ...]:
@@ -120,7 +110,8 @@ def _register(kind: Kind) -> None:
         named = (kind.name, kind.title.replace(" ", "_"), *_ALIASES.get(kind.name, ()))
         parts = [part for part in dict.fromkeys((images, annotations)) if part != "."]
         folder = set_folder(kind.card, data, named, parts or ["."])
-        items = READERS[kind.reader](folder / images, folder / annotations, **kind.options)
+        read: Callable[..., dict[str, Item]] = getattr(mask_readers, kind.reader)
+        items = read(folder / images, folder / annotations, **kind.options)
         if not items:
             raise NotFound(
                 f"dataset '{kind.name}': no image with masks in '{folder}' ({kind.homepage})"

@@ -14,8 +14,12 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.morphology import largest_component
 from segmeter.core.prompts import Click, Scribble
 from segmeter.users.error_prompts import pixel_at
-from segmeter.users.volumes.initial_prompts import points_per_volume
-from segmeter.users.volumes.slices import Draws, centre_of, foreground_slices
+from segmeter.users.volumes.initial_prompts import (
+    Draws,
+    centre_of,
+    foreground_slices,
+    points_per_volume,
+)
 
 Pixel = tuple[int, int]
 
