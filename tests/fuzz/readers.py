@@ -24,7 +24,7 @@ from segmeter.core.videos import FrameMasks
 from segmeter.datasets.label_files import Predictions, labels_at
 from segmeter.datasets.recorded_clicks import read_prompts
 from segmeter.datasets.saco import Saco
-from segmeter.datasets.volumes.cvpr25_files import holds_cases, read_member
+from segmeter.datasets.volumes.volume_folder import holds_cases, read_member
 from segmeter.measures.concepts import Truths
 from segmeter.models import weights
 from segmeter.models.fetching.transfer import unpack

@@ -46,9 +46,8 @@ from segmeter.datasets.mask_files import (
 )
 from segmeter.datasets.pairing import Pairs, deeper, image_folder, pair
 from segmeter.datasets.videos.video_folder import VideoFolder, holds_videos
-from segmeter.datasets.volumes.cvpr25_files import Cvpr25, holds_cases
 from segmeter.datasets.volumes.layouts import holds_volumes
-from segmeter.datasets.volumes.volume_folder import VolumeFolder
+from segmeter.datasets.volumes.volume_folder import Cvpr25, VolumeFolder, holds_cases
 from segmeter.runtime.remote_files import is_address, local_folder
 
 T = TypeVar("T")

@@ -1,4 +1,8 @@
-"""A folder of volumes of your own (NIfTI, NRRD, DICOM with label maps); IntRaBench; `mini-volumes`.
+"""A folder of volumes of your own (NIfTI, NRRD, DICOM with label maps), and those of benchmarks.
+
+IntRaBench's datasets are nnU-Net folders. Cases of the CVPR 2025 challenge on interactive
+segmentation are one `.npz` each: arrays are `(z, y, x)`, `spacing` is (x, y, z). Their boxes and
+text prompts, which NumPy pickles, are not read: boxes are drawn by the user `cvpr25-clicks`.
 
 `mini-volumes` are three small labelled MR volumes that ship inside the package: cut-outs around one
 hippocampus each from the Medical Segmentation Decathlon, CC BY-SA 4.0; `mini_volumes.LICENCE.txt`
@@ -8,10 +12,10 @@ next to the data states their source and the changes.
 from __future__ import annotations
 
 import tomllib
+import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from importlib.resources import files
+from dataclasses import replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +24,13 @@ import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import KnowsItsScan, capable
-from segmeter.core.errors import NotFound
-from segmeter.core.scenes import DatasetCard, Volume
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.scenes import DatasetCard, SceneHeader, Volume
+from segmeter.core.sections import SCENE_NUMBERS
 from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
 from segmeter.datasets.data_roots import SceneSet, card_of, known, own_card, set_folder
+from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.cases import Case, FileVolume, Options, options_of
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import Kind, Labelling, named_values, targets_in
@@ -130,18 +136,8 @@ def _sentence(layout: Layout) -> str:
     return f"{sentence}; {missing}" if missing else sentence
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """One dataset: the number of its nnU-Net folder, and how its labels were prepared."""
-
-    number: int
-    labelling: Labelling
-    modality: str
-    card: DatasetCard
-
-
-def _published(name: str, table: Mapping[str, Any]) -> Published:
-    """A table of `intrabench.toml`."""
+def _register(name: str, table: Mapping[str, Any]) -> None:
+    """A dataset of IntRaBench or its successor: a table of `intrabench.toml`."""
     rule = dict(table.get("labelling", {}))
     rule["names"] = {int(value): word for value, word in rule.get("names", {}).items()}
     notes = (
@@ -154,26 +150,18 @@ def _published(name: str, table: Mapping[str, Any]) -> Published:
         name, table["summary"], "see its source", table["citation"],
         homepage=table["homepage"], notes=notes,
     )  # fmt: skip
-    return Published(table["number"], Labelling(**rule), table["modality"], card)
 
-
-_TABLES = tomllib.loads((files("segmeter.datasets.volumes") / "intrabench.toml").read_text("utf-8"))
-SETS = tuple(_published(name, table) for name, table in _TABLES.items())
-"""The datasets of the paper and its successor; those of one paper number share it."""
-
-
-def _register(published: Published) -> None:
-    @catalogue.datasets.add(published.card.name, summary=published.card.summary)
+    @catalogue.datasets.add(name, summary=card.summary)
     def make(data: str | Path | None = None, channel: int | str | None = None) -> VolumeSet:
-        pattern = f"Dataset{published.number:03d}_*"
-        folder = set_folder(published.card, data, (pattern,), ())
-        rule, modality = published.labelling, published.modality
-        options = options_of(f"'{folder}'", rule, channel, modality=modality)
-        return VolumeSet(published.card, recognise(folder), options)
+        folder = set_folder(card, data, (f"Dataset{table['number']:03d}_*",), ())
+        labelling, modality = Labelling(**rule), table["modality"]
+        options = options_of(f"'{folder}'", labelling, channel, modality=modality)
+        return VolumeSet(card, recognise(folder), options)
 
 
-for _set in SETS:
-    _register(_set)
+INTRABENCH = tomllib.loads(Path(__file__).with_name("intrabench.toml").read_text("utf-8"))
+for _name, _table in INTRABENCH.items():
+    _register(_name, _table)
 
 
 _DATA = Path(__file__).with_name("mini_volumes.npz")
@@ -226,3 +214,97 @@ def _array(name: str) -> npt.NDArray[Any]:
         found: npt.NDArray[Any] = archive[name]
     found.flags.writeable = False
     return found
+
+
+_MOST_BYTES = 1 << 33
+_CITATION = (
+    "Ma et al. Foundation models for interactive 3D biomedical image segmentation. CVPR 2025 "
+    "challenge"
+)
+
+
+def read_member(path: Path, name: str) -> npt.NDArray[Any] | None:
+    """One array of a case; None if absent. Pickled ones are refused: nothing is executed."""
+    with named_errors(path, f"'{name}' cannot be read"), np.load(path) as archive:
+        if name not in archive.files:
+            return None
+        size = archive.zip.getinfo(f"{name}.npy").file_size
+        if size > _MOST_BYTES:
+            raise ValueError(f"it has {size} bytes; at most {_MOST_BYTES} are read")
+        found: npt.NDArray[Any] = archive[name]
+        return found
+
+
+def holds_cases(folder: Path) -> bool:
+    """Whether a folder holds cases of the challenge: `.npz` files with `imgs`."""
+    first = next(iter(sorted(folder.glob("*.npz"))), None)
+    if first is None or not zipfile.is_zipfile(first):
+        return False
+    with zipfile.ZipFile(first) as archive:
+        return "imgs.npy" in archive.namelist()
+
+
+@capable(KnowsItsScan)
+class ChallengeCase(Volume):
+    """One case; its modality is the beginning of its name."""
+
+    window = None
+
+    def __init__(self, dataset: str, path: Path, ground_truth: Path) -> None:
+        self.path = path
+        super().__init__(
+            dataset,
+            path.stem,
+            lambda: _volume(path, "imgs"),
+            lambda: targets_in(_volume(ground_truth, "gts"), Labelling(), f"'{ground_truth}'"),
+            header=self._head,
+        )
+
+    @property
+    def modality(self) -> str:
+        return {"PET": "PT"}.get(first := self.path.stem.partition("_")[0], first)
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The grid of its arrays, which have no affine: axes as those of the scene."""
+        z, y, x = self.header.spacing_mm or (1.0, 1.0, 1.0)
+        return Grid(self.shape[::-1], np.diag((x, y, z, 1.0)))
+
+    @property
+    def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
+        return SCENE_NUMBERS
+
+    def _head(self) -> SceneHeader:
+        spacing = read_member(self.path, "spacing")
+        found = [1.0, 1.0, 1.0] if spacing is None else np.ravel(spacing).tolist()
+        if len(found) != 3 or not all(0 < s < float("inf") for s in found):
+            raise BadInput(f"'{self.path}': spacing is three positive numbers, not {found}")
+        x, y, z = found
+        return SceneHeader("volume", _volume(self.path, "imgs").shape, spacing_mm=(z, y, x))
+
+
+def _volume(path: Path, name: str) -> npt.NDArray[Any]:
+    found = read_member(path, name)
+    if found is None or found.ndim != 3:
+        raise BadInput(f"'{path}' has no volume '{name}'; give the folder of ground truths")
+    return found
+
+
+@catalogue.datasets.add("cvpr25", summary="cases of the CVPR 2025 interactive challenge (.npz)")
+class Cvpr25(SceneSet[tuple[Path, Path]]):
+    """A folder of `.npz` files with `imgs`, `spacing` and maybe `boxes` and `gts`.
+
+    `ground_truth` is a folder of files of the same names with `gts`; `path` if empty.
+    """
+
+    def __init__(self, path: str, ground_truth: str = "") -> None:
+        folder, other = Path(path), Path(ground_truth or path)
+        if not folder.is_dir():
+            raise NotFound(f"no folder '{path}'")
+        cases = {file.stem: (file, other / file.name) for file in sorted(folder.glob("*.npz"))}
+        if not cases:
+            raise NotFound(f"no .npz file in '{path}'")
+        card = replace(own_card(folder.resolve().name), citation=_CITATION)
+        super().__init__(
+            card, cases, lambda _, files: ChallengeCase(card.name, *files), lambda files: files
+        )

@@ -34,19 +34,19 @@ def label_png(
     image_end: str = "",
     mask_end: str = "",
     ignore: Collection[int] = (),
-    labels: Mapping[int, str] | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> dict[str, Item]:
     """A label image an image: a mask for each value but 0 and those ignored.
 
     Files are paired by their path inside the two folders, without suffix and without the
-    given ends. Colours count as one number each.
+    given ends. Colours count as one number each; `labels` are classes by number.
     """
 
     def read(file: Path, size: Size) -> Iterator[Target]:
         for number, mask in masks_of_values(
             one_number(read_values(file)), f"'{file}'", {0, *ignore}
         ):
-            yield Target(str(number), mask, label=(labels or {}).get(number, ""))
+            yield Target(str(number), mask, label=(labels or {}).get(str(number), ""))
 
     return _pairs(_by_name(images, image_end), _by_name(masks, mask_end), read)
 
@@ -57,8 +57,8 @@ def id_png(
     *,
     image_end: str = "",
     mask_end: str = "",
-    stuff: Mapping[int, str],
-    things: Mapping[int, str],
+    stuff: Mapping[str, str],
+    things: Mapping[str, str],
 ) -> dict[str, Item]:
     """Instance ids of 16 bits, as Cityscapes has them.
 
@@ -70,8 +70,8 @@ def id_png(
     def read(file: Path, size: Size) -> Iterator[Target]:
         for number, mask in masks_of_values(one_number(read_values(file)), f"'{file}'", ()):
             kind, names = (number, stuff) if number < 1000 else (number // 1000, things)
-            if kind in names:
-                yield Target(str(number), mask, label=names[kind])
+            if str(kind) in names:
+                yield Target(str(number), mask, label=names[str(kind)])
 
     return _pairs(_by_name(images, image_end), _by_name(masks, mask_end), read)
 

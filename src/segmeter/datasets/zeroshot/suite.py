@@ -11,7 +11,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
@@ -72,25 +71,8 @@ class Kind:
         )
 
 
-def _read_suite() -> tuple[Kind, ...]:
-    """Every dataset of `suite.toml`, in the file's order."""
-    text = (files("segmeter.datasets.zeroshot") / "suite.toml").read_text("utf-8")
-    return tuple(
-        Kind(name=name, **table | {"options": {k: _option(v) for k, v in options.items()}})
-        for name, table in tomllib.loads(text).items()
-        for options in [table.get("options", {})]
-    )
-
-
-def _option(value: Any) -> Any:
-    """A reader's option: classes by their label, lists as tuples."""
-    if isinstance(value, dict):
-        return {int(label): word for label, word in value.items()}
-    return tuple(value) if isinstance(value, list) else value
-
-
-SUITE = _read_suite()
-
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+SUITE = tuple(Kind(name=name, **table) for name, table in _TABLES.items())
 
 _ALIASES = {"bbbc038": ("BBBC038", "BBBC038v1"), "lvis-v0.5": ("coco",)}
 
