@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +96,12 @@ class Bsds500:
         number = scene.id if isinstance(scene, Scene) else scene
         known("bsds500", number, self._drawings)
         path = self._drawings[number]
-        people = [_person(path, cell) for cell in np.ravel(read_mat(path, "groundTruth"))]
+        people = []
+        for cell in np.ravel(read_mat(path, "groundTruth")):
+            regions, boundaries = fields_of(path, cell, "Segmentation", "Boundaries")
+            if regions.ndim != 2 or regions.shape != boundaries.shape:
+                raise BadInput(f"'{path}' holds regions and boundaries of different size")
+            people.append((regions.astype(np.int32), boundaries != 0))
         if not people or any(labels.shape != people[0][0].shape for labels, _ in people):
             raise BadInput(f"'{path}' holds no partitions of one size; get it again")
         return people
@@ -125,12 +130,3 @@ class Bsds500:
                 f"'{self._folder / 'groundTruth' / self.split}'; get it, or remove the image"
             )
         return found
-
-
-def _person(path: Path, cell: Any) -> tuple[Labels, npt.NDArray[np.bool_]]:
-    """One entry of the cell array: `Segmentation` and `Boundaries`."""
-    regions, boundaries = fields_of(path, cell, "Segmentation", "Boundaries")
-    labels, edges = regions.astype(np.int32), boundaries != 0
-    if labels.ndim != 2 or labels.shape != edges.shape:
-        raise BadInput(f"'{path}' holds regions and boundaries of different size")
-    return labels, edges

@@ -142,29 +142,21 @@ LATER = SearchGrid(36, 2, 2)
 """Search grid that replaces the gradient after the first round."""
 
 
-def attempts_of(
-    users: Sequence[Adversary], observations: Sequence[Observation]
-) -> list[Attempt | None]:
-    """Each user's trials; those who differ in direction only take every step together."""
+def _together(
+    users: Sequence[Any], observations: Sequence[Observation], rngs: Generators
+) -> list[Prompt | None]:
+    """The users of a scene; those who differ in direction only take every step together."""
     ways = grouped(range(len(users)), lambda i: replace(users[i], direction="best"))
-    found: list[Attempt | None] = [None] * len(users)
+    found: list[Prompt | None] = [None] * len(users)
     for way, members in ways.items():
         directions = [users[i].direction for i in members]
         attempts = way.attempts([observations[i] for i in members], directions)
         for i, attempt in zip(members, attempts, strict=True):
-            found[i] = attempt
+            user, seen = users[i], observations[i]
+            if attempt is not None and user.kept is not None:
+                user.kept[user.name, seen.target.id, seen.protocol, seen.round] = attempt
+            found[i] = None if attempt is None else attempt.click
     return found
-
-
-def _together(
-    users: Sequence[Any], observations: Sequence[Observation], rngs: Generators
-) -> list[Prompt | None]:
-    """All directions, protocols and objects of a scene in one call."""
-    found = attempts_of(users, observations)
-    for user, seen, attempt in zip(users, observations, found, strict=True):
-        if attempt is not None and user.kept is not None:
-            user.kept[user.name, seen.target.id, seen.protocol, seen.round] = attempt
-    return [None if attempt is None else attempt.click for attempt in found]
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,6 @@ def tight_box(target: Target) -> Box:
     return Box(mask.low, tuple(h - 1 for h in mask.high))
 
 
-def loose_box(target: Target) -> Box:
-    """A tight box grown on every side by a tenth of that side, inside the image."""
-    return _moved(target, lambda side: np.array([-SHARE * side, SHARE * side]))
-
-
 def jittered_box(target: Target, rng: np.random.Generator) -> Box:
     """A tight box whose four coordinates are moved as in Segment Anything's training.
 
@@ -73,7 +68,8 @@ def _moved(target: Target, moves: Callable[[float], npt.NDArray[np.float64]]) ->
 
 _FITS: dict[str, Callable[[Target, np.random.Generator], Box]] = {
     "tight": lambda target, rng: tight_box(target),
-    "loose": lambda target, rng: loose_box(target),
+    # Grown on every side by a tenth of that side, inside the image.
+    "loose": lambda target, rng: _moved(target, lambda side: SHARE * np.array([-side, side])),
     "jittered": jittered_box,
     "shaken": shaken_box,
 }

@@ -101,7 +101,11 @@ class ClickingGroup(_FromMap):
         return kind if self.draw == 1 else f"{kind}-draw-{self.draw}"
 
     def wish(self, observation: Observation) -> tuple[Share, float] | None:
-        return share_of_group(self.group, GROUPS), _published_number(observation)
+        # Clicks at the corner, made when nothing was wrong, drew no number of the image's stream.
+        corner = sum(p == Click((0, 0), False) for p in observation.prompts)
+        before = [t.id for t in observation.scene.targets].index(observation.target.id)
+        number = _number(before * _PUBLISHED_ROUNDS + len(observation.prompts) - corner)
+        return share_of_group(self.group, GROUPS), number
 
 
 @catalogue.users.add(
@@ -131,16 +135,7 @@ class MapSample(_FromMap):
         return None if observation.prompts else (share_of_group(0), number)
 
 
-def _published_number(observation: Observation) -> float:
-    """The original's next uniform number at this place of the image's stream.
-
-    Clicks at the corner, made when nothing was wrong, drew none.
-    """
-    corner = sum(p == Click((0, 0), False) for p in observation.prompts)
-    before = [t.id for t in observation.scene.targets].index(observation.target.id)
-    return _number(before * _PUBLISHED_ROUNDS + len(observation.prompts) - corner)
-
-
 @cache
 def _number(place: int) -> float:
+    """The original's uniform number at a place of an image's stream."""
     return float(np.random.RandomState(_PUBLISHED_SEED).random_sample(place + 1)[place])

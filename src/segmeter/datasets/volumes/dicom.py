@@ -278,7 +278,11 @@ def _segments(series: Series, file: Path, record: Any) -> Objects:
     shared = record.get("SharedFunctionalGroupsSequence", [None])[0]
     placed: dict[int, list[tuple[int, npt.NDArray[Any]]]] = defaultdict(list)
     for bits, groups in zip(frames, record.PerFrameFunctionalGroupsSequence, strict=True):
-        level = _slice_of(series, file, groups.PlanePositionSequence[0].ImagePositionPatient)
+        place = groups.PlanePositionSequence[0].ImagePositionPatient
+        index = _indices(series, np.asarray([place], float))[0]
+        level = round(float(index[2]))
+        if np.abs(index - (0, 0, level)).max() > 0.5 or not 0 <= level < series.grid.size[2]:
+            raise BadInput(f"'{file}': a frame lies where its series has no slice")
         segment = groups if "SegmentIdentificationSequence" in groups else shared
         number = (
             0 if labelled else int(segment.SegmentIdentificationSequence[0].ReferencedSegmentNumber)
@@ -290,14 +294,6 @@ def _segments(series: Series, file: Path, record: Any) -> Objects:
         for level, bits in placed[0 if labelled else number]:
             mask[:, :, level] |= bits == number if labelled else bits > 0
         yield str(segment.SegmentLabel), mask
-
-
-def _slice_of(series: Series, file: Path, place: Sequence[float]) -> int:
-    index = _indices(series, np.asarray([place], float))[0]
-    nearest = round(float(index[2]))
-    if np.abs(index - (0, 0, nearest)).max() > 0.5 or not 0 <= nearest < series.grid.size[2]:
-        raise BadInput(f"'{file}': a frame lies where its series has no slice")
-    return nearest
 
 
 def _contoured(series: Series, file: Path, record: Any) -> Objects:

@@ -14,7 +14,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
@@ -142,11 +141,7 @@ def hdf5_ids(images: Path, masks: Path) -> dict[str, Item]:
 
 
 def _hdf5_masks(file: Path, size: Size) -> Iterator[Target]:
-    for number, mask in masks_of_values(_read_hdf5(file, "dataset"), f"'{file}'", {-1}):
-        yield Target(str(number), mask)
-
-
-def _read_hdf5(file: Path, key: str) -> npt.NDArray[np.int64]:
+    key = "dataset"
     try:
         import h5py
     except ImportError as error:
@@ -157,7 +152,9 @@ def _read_hdf5(file: Path, key: str) -> npt.NDArray[np.int64]:
         stored = opened[key]
         if stored.ndim != 2 or stored.size > MOST_PIXELS or stored.dtype.kind not in "iu":
             raise BadInput(f"'{file}': '{key}' is not a map of whole numbers, one per pixel")
-        return np.asarray(stored[()], dtype=np.int64)
+        values = np.asarray(stored[()], dtype=np.int64)
+    for number, mask in masks_of_values(values, f"'{file}'", {-1}):
+        yield Target(str(number), mask)
 
 
 def _pairs(

@@ -63,8 +63,8 @@ def centre_of(mask: Mask, centre: Centre) -> Pixel:
     """A pixel in the middle of a slice's largest component.
 
     `box`: the middle of its box; `mass`: the mean of its pixels; each rounded half to even,
-    then the nearest pixel of the component. `edt`: its deepest pixel. The last component in
-    raster order wins a tie for the largest.
+    then the nearest pixel of the component, the first in raster order among equals. `edt`: its
+    deepest pixel. The last component in raster order wins a tie for the largest.
     """
     part = largest_component(mask, tie="last")
     if centre == "edt":
@@ -75,16 +75,11 @@ def centre_of(mask: Mask, centre: Centre) -> Pixel:
     else:
         pixels = np.argwhere(part.bits) + part.low
         middle = [float(m) for m in pixels.mean(axis=0)]
-    return nearest_pixel(part, (round(middle[0]), round(middle[1])))
-
-
-def nearest_pixel(mask: Mask, point: Pixel) -> Pixel:
-    """The mask's pixel nearest to a point; first in raster order among equals."""
-    if mask[point]:
+    point = round(middle[0]), round(middle[1])
+    if part[point]:
         return point
-    pixels = np.argwhere(mask.bits) + mask.low
-    away = ((pixels - point) ** 2).sum(axis=1)
-    y, x = pixels[int(away.argmin())]
+    pixels = np.argwhere(part.bits) + part.low
+    y, x = pixels[int(((pixels - point) ** 2).sum(axis=1).argmin())]
     return int(y), int(x)
 
 
@@ -322,11 +317,15 @@ def box_seeds(
     slices = sorted(set(wanted)) if len(wanted) > 1 else [median_slice(target)]
     seeds = {}
     for z in slices:
-        box, past = tight_box(target.slice(z), z), int(protocol == "published")
-        ends = [int(box.high[2]) + past, int(box.high[1]) + past]
-        corners = [int(box.low[2]), int(box.low[1]), *ends]
+        tight, past = tight_box(target.slice(z), z), int(protocol == "published")
+        ends = [int(tight.high[2]) + past, int(tight.high[1]) + past]
+        corners = [int(tight.low[2]), int(tight.low[1]), *ends]
         if shaken and draws is not None:
-            corners = _shaken(corners, draws.shifts(shaken), target.shape)
+            # Moved inside the slice; a flat box grows by a pixel each way.
+            last = np.array([target.shape[2], target.shape[1]]) - 1
+            box = np.clip(np.add(corners, draws.shifts(shaken)).reshape(2, 2), 0, last)
+            box = np.clip(box + np.outer([-1, 1], box[0] >= box[1]), 0, last)
+            corners = box.ravel().tolist()
         seeds[z] = corners
     return seeds
 
@@ -356,15 +355,6 @@ def _between(seeds: Mapping[int, Sequence[int]]) -> list[tuple[int, list[int]]]:
     lines = np.stack([np.interp(every, given, column) for column in values.T], axis=1)
     rounded = np.rint(lines).astype(int).tolist()
     return [(int(z), row) for z, row in zip(every, rounded, strict=True)]
-
-
-def _shaken(corners: Corners, moves: Sequence[int], shape: Sequence[int]) -> Corners:
-    """A box moved by its four shifts, inside the slice; a flat one grows by a pixel each way."""
-    last = np.array([shape[2], shape[1]]) - 1
-    box = np.clip(np.add(corners, moves).reshape(2, 2), 0, last)
-    flat = box[0] >= box[1]
-    x0, y0, x1, y1 = np.clip(box + np.outer([-1, 1], flat), 0, last).ravel().tolist()
-    return [x0, y0, x1, y1]
 
 
 Answers = Callable[[Sequence[tuple[Prompt, ...]]], Sequence[Mask]]
