@@ -19,21 +19,19 @@ from segmeter.clickability.fitting.correction_clicks import (
     recovered,
     write_proxy_errors,
 )
-from segmeter.clickability.fitting.expected_statistics import (
+from segmeter.clickability.fitting.first_clicks import (
+    Case,
     ExpectedStatistics,
+    Fit,
+    Seen,
     _apart,
     _running,
     expect,
-    shape_of,
-)
-from segmeter.clickability.fitting.first_clicks import (
-    Case,
-    Fit,
-    Seen,
     fit,
     read_cases,
     read_masks,
     read_tables,
+    shape_of,
 )
 from segmeter.clickability.fitting.held_out import (
     charts_of,

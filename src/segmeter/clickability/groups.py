@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from segmeter.clickability.maps import ClickabilityMap, ClickRegion
 from segmeter.clickability.prior import Numbers, Round, kernel_numbers, prior_on, shipped
-from segmeter.core.error_regions import Numbered, false_negatives, false_positives
+from segmeter.core.error_regions import Numbered, error_regions
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
@@ -178,8 +178,8 @@ class Draw:
 
     @property
     def region(self) -> ClickRegion:
-        side = false_negatives if self.positive else false_positives
-        wrong, protocol = side(self.target, self.prediction), _PROTOCOLS[self.seed is None]
+        wrong = error_regions(self.target, self.prediction)[not self.positive]
+        protocol = _PROTOCOLS[self.seed is None]
         return ClickRegion(self.scene, self.target, wrong, self.first, protocol)
 
     def on(self, map: ClickabilityMap) -> Point | None:

@@ -37,31 +37,10 @@ def error_regions(target: Target, prediction: Mask) -> tuple[Mask, Mask]:
     >>> [region.area for region in error_regions(thing, Mask.box((4, 4), (0, 0), (1, 4)))]
     [2, 2]
     """
-    return false_negatives(target, prediction), false_positives(target, prediction)
-
-
-def false_negatives(target: Target, prediction: Mask) -> Mask:
-    """Pixels of the target that the prediction lacks, without ignored ones.
-
-    >>> thing = Target("thing", Mask.box((4, 4), (0, 0), (2, 2)))
-    >>> false_negatives(thing, Mask.box((4, 4), (0, 0), (1, 4))).area
-    2
-    """
-    return _judged(target, target.mask - prediction)
-
-
-def false_positives(target: Target, prediction: Mask) -> Mask:
-    """Pixels of the prediction outside the target, without ignored ones.
-
-    >>> thing = Target("thing", Mask.box((4, 4), (0, 0), (2, 2)))
-    >>> false_positives(thing, Mask.box((4, 4), (0, 0), (1, 4))).area
-    2
-    """
-    return _judged(target, prediction - target.mask)
-
-
-def _judged(target: Target, region: Mask) -> Mask:
-    return region if target.ignore is None else region - target.ignore
+    missed, added = target.mask - prediction, prediction - target.mask
+    if target.ignore is None:
+        return missed, added
+    return missed - target.ignore, added - target.ignore
 
 
 class Numbered:

@@ -142,10 +142,8 @@ class Session:
         self.stopped = True
         if self.rounds:
             last = self.rounds[-1]
-            made = replace(
-                last, number=last.number + 1, prompts=(), mask_fed_back=False, batch_size=0
-            )
-            made = replace(made, seconds_predict=0.0, seconds_user=seconds_user, inherited=False)
+            kept = last.mask, last.scores, last.model_score, last.mask_index, last.candidate_scores
+            made = Round(last.number + 1, (), *kept, seconds_user=seconds_user)
         else:
             made = Round(1, (), self.mask, self.scores_of(self.mask), seconds_user=seconds_user)
         self.rounds.append(made)

@@ -19,8 +19,8 @@ from segmeter.core.prompts import Box, Prompt
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.measures.objects import iou
+from segmeter.users.adversary import Direction
 from segmeter.users.error_prompts import Generators, Teamed, centre_click
-from segmeter.users.gradient_attack import Direction
 
 # Segment Anything's training noise: a tenth of the side, at most 20 pixels.
 SHARE, LIMIT_PX = 0.1, 20.0

@@ -18,8 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.fitting.expected_statistics import Shape, expect, shape_of
-from segmeter.clickability.fitting.first_clicks import Seen
+from segmeter.clickability.fitting.first_clicks import Seen, Shape, expect, shape_of
 from segmeter.clickability.groups import draw_corrected
 from segmeter.clickability.prior import Numbers, prior
 from segmeter.core.error_regions import error_regions

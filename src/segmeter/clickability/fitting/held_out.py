@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.clickability.fitting.correction_clicks import CorrectionFit
-from segmeter.clickability.fitting.expected_statistics import expect
-from segmeter.clickability.fitting.first_clicks import CLICKS, Case, Fit
+from segmeter.clickability.fitting.first_clicks import CLICKS, Case, Fit, expect
 from segmeter.clickability.prior import Numbers
 from segmeter.core.sections import Axis, Chart, Line, Points
 

@@ -138,7 +138,7 @@ class FileVolume(Volume):
     @property
     def has_frame_of_reference(self) -> bool:
         """Whether a DICOM segmentation can refer to the series; true of other files."""
-        return self.case.image.has_frame_of_reference
+        return self.case.dicom is None or bool(self.case.dicom.slices[0].frame)
 
     def label_value(self, target: str) -> int:
         """The value of a target in the label map, up to 65 535; 0 where it has none of its own."""
@@ -291,17 +291,12 @@ def _apart(mine: Grid, other: Grid, path: Path) -> str:
 
 
 def _finite(path: Path, voxels: npt.NDArray[Any]) -> None:
-    if voxels.dtype.kind != "f":
-        return
-    # Plane by plane: a table of the whole CT would take as much memory again.
-    for z, plane in enumerate(voxels):
-        odd = np.flatnonzero(~np.isfinite(plane))
-        if odd.size:
-            y, x = divmod(int(odd[0]), plane.shape[1])
-            raise BadInput(
-                f"'{path}' holds NaN or infinite voxels, the first at (z, y, x) ="
-                f" ({z}, {y}, {x}); repair the file or leave the case out"
-            )
+    if voxels.dtype.kind == "f" and not np.isfinite([voxels.min(), voxels.max()]).all():
+        first = tuple(np.argwhere(~np.isfinite(voxels))[0].tolist())
+        raise BadInput(
+            f"'{path}' holds NaN or infinite voxels, the first at (z, y, x) = {first};"
+            " repair the file or leave the case out"
+        )
 
 
 def options_of(

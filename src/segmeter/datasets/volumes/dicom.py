@@ -94,12 +94,6 @@ class Series(Stored):
             for axis, first, step in self.grid.slice_numbers
         )
 
-    @property
-    def has_frame_of_reference(self) -> bool:
-        with named_errors(self.path, _DAMAGED):
-            first = _record(self.files[0], stop_before_pixels=True)
-        return bool(first.get("FrameOfReferenceUID"))
-
     def headers(self) -> list[Any]:
         """The attributes of each slice, without its pixels."""
         with named_errors(self.path, _DAMAGED):

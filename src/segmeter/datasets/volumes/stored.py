@@ -70,11 +70,6 @@ class Stored:
         """As the file counts its slices."""
         return self.grid.slice_numbers
 
-    @property
-    def has_frame_of_reference(self) -> bool:
-        """Whether a DICOM segmentation can refer to it."""
-        return True
-
 
 def open_stored(path: Path) -> Stored:
     """Read the header of a NIfTI, NRRD or MetaImage file."""
