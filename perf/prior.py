@@ -15,8 +15,7 @@ import cv2
 import numpy as np
 
 from segmeter.clickability.groups import Draw, drawn_on_prior, share_of_group
-from segmeter.clickability.maps import ClickabilityMap
-from segmeter.clickability.prior import prior, prior_on
+from segmeter.clickability.maps import ClickabilityMap, prior, prior_on
 from segmeter.core.error_regions import error_regions
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Image, Target

@@ -40,8 +40,7 @@ from segmeter.clickability.fitting.held_out import (
     markdown,
     prior_json,
 )
-from segmeter.clickability.maps import distance, uniform
-from segmeter.clickability.prior import Numbers, prior, shipped, table
+from segmeter.clickability.maps import Numbers, distance, prior, shipped, table, uniform
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask

@@ -22,10 +22,10 @@ from segmeter.clickability.maps import (
     blurred_clicks,
     distance,
     from_clicks,
+    jittered,
     soft_error_region,
     uniform,
 )
-from segmeter.clickability.prior import jittered
 from segmeter.core.error_regions import deepest, error_regions
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask

@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.prior import prior
+from segmeter.clickability.maps import prior
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Dataset

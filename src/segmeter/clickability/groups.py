@@ -22,8 +22,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.maps import ClickabilityMap, ClickRegion
-from segmeter.clickability.prior import Numbers, Round, kernel_numbers, prior_on, shipped
+from segmeter.clickability.maps import (
+    ClickabilityMap,
+    ClickRegion,
+    Numbers,
+    Round,
+    kernel_numbers,
+    prior_on,
+    shipped,
+)
 from segmeter.core.error_regions import Numbered, error_regions
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask

@@ -24,8 +24,7 @@ import numpy as np
 from segmeter.clickability import maps
 from segmeter.clickability.click_similarity import Row, summarised
 from segmeter.clickability.groups import Draw, Point, drawn_on_prior
-from segmeter.clickability.maps import ClickabilityMap, ClickRegion, ClickSource
-from segmeter.clickability.prior import Round, prior_on
+from segmeter.clickability.maps import ClickabilityMap, ClickRegion, ClickSource, Round, prior_on
 from segmeter.clickability.training.samples import TrainingSample
 from segmeter.core.errors import NotFound, suggestion
 from segmeter.core.masks import Mask

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from segmeter.clickability.fitting.first_clicks import Seen, Shape, expect, shape_of
 from segmeter.clickability.groups import draw_corrected
-from segmeter.clickability.prior import Numbers, prior
+from segmeter.clickability.maps import Numbers, prior
 from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask

@@ -24,8 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.clickability.map_sources import scores_by_key, source
-from segmeter.clickability.maps import depth_px, distance
-from segmeter.clickability.prior import REACH, Numbers
+from segmeter.clickability.maps import REACH, Numbers, depth_px, distance
 from segmeter.clickability.training.samples import TrainingSample, samples_of
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from segmeter.clickability.fitting.correction_clicks import CorrectionFit
 from segmeter.clickability.fitting.first_clicks import CLICKS, Case, Fit, expect
-from segmeter.clickability.prior import Numbers
+from segmeter.clickability.maps import Numbers
 from segmeter.core.sections import Axis, Chart, Line, Points
 
 Values = npt.NDArray[np.float64]

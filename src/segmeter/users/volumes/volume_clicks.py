@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy import ndimage
 
 from segmeter.clickability.groups import draw_voxel, share_of_group, volume_prior
-from segmeter.clickability.prior import Round
+from segmeter.clickability.maps import Round
 from segmeter.core import catalogue
 from segmeter.core.action_counts import Effort
 from segmeter.core.capabilities import CountsEffort, GivesLater, GivesPrompts, capable
