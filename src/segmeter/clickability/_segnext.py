@@ -67,10 +67,8 @@ class Clickability(nn.Module):
 
     def forward(self, image: Tensor, maps: Tensor, epsilon: float = 1e-9) -> Tensor:
         """The map at the frame's size, stretched to 0..1 over the whole frame."""
-        size = image.shape[-2:]
-        wide = F.interpolate(
-            self.logits(image, maps), size=size, mode="bilinear", align_corners=True
-        )
+        made, size = self.logits(image, maps), image.shape[-2:]
+        wide = F.interpolate(made, size=size, mode="bilinear", align_corners=True)
         low = wide.amin(dim=(1, 2, 3), keepdim=True)
         high = wide.amax(dim=(1, 2, 3), keepdim=True)
         return (wide - low) / (high - low + epsilon)

@@ -235,8 +235,7 @@ def _share_on(mask: Mask, clicks: Clicks, rows: Ints) -> float:
     import cv2
 
     shape = (mask.shape[0], mask.shape[1])
-    off = cv2.distanceTransform(
-        (~mask.dense()).astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE
-    )
+    outside = (~mask.dense()).astype(np.uint8)
+    off = cv2.distanceTransform(outside, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
     points = np.clip(np.rint(clicks.scaled(rows, shape)), 0, np.array(shape) - 1).astype(np.int64)
     return float(np.mean(off[points[:, 0], points[:, 1]] <= _RADIUS * np.hypot(*shape)))

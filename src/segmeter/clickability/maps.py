@@ -175,9 +175,8 @@ def soft_error_region(
 
     hard = error_region.dense() if isinstance(error_region, Mask) else error_region
     diagonal = math.hypot(*hard.shape)
-    radius = (
-        0.01 * diagonal if protocol == "corrected" else int(5 * diagonal / (500 * math.sqrt(2)))
-    )
+    published = int(5 * diagonal / (500 * math.sqrt(2)))
+    radius = 0.01 * diagonal if protocol == "corrected" else published
     if not radius:
         return hard.astype(np.float32)
     return np.asarray(ndimage.gaussian_filter(hard.astype(np.float32), radius), dtype=np.float32)
@@ -215,9 +214,7 @@ def prior(
     """
     found = numbers or shipped(round)
     if not error_region:
-        return ClickabilityMap(
-            (error_region.shape[0], error_region.shape[1]), (0, 0), np.zeros((0, 0), np.float32)
-        )
+        return _over(error_region, np.zeros((0, 0), np.float32))
     diagonal = math.hypot(*error_region.shape)
     margin, shape = math.ceil(REACH * diagonal), error_region.shape
     low = tuple(max(0, a - margin) for a in error_region.low)

@@ -104,14 +104,8 @@ class Difference:
     @property
     def turned(self) -> Difference:
         """The same as `second - first`."""
-        return replace(
-            self,
-            first=self.second,
-            second=self.first,
-            value=-self.value,
-            low=-self.high,
-            high=-self.low,
-        )
+        swapped = replace(self, first=self.second, second=self.first)
+        return replace(swapped, value=-self.value, low=-self.high, high=-self.low)
 
 
 @dataclass(frozen=True, slots=True)

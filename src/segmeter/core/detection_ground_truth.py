@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from segmeter.core.errors import BadInput
@@ -56,22 +56,13 @@ class DetectionGroundTruth:
     def to_json(self) -> str:
         """One line that `from_json` reads back; classes of other images are left out."""
         named = {o.category for o in self.objects} | {*self.negative, *self.not_exhaustive}
-        return json.dumps(
-            {
-                "image": self.image,
-                "shape": self.shape,
-                "federated": self.federated,
-                "negative": self.negative,
-                "not_exhaustive": self.not_exhaustive,
-                "categories": [
-                    [c.id, c.name, c.frequency] for c in self.categories if c.id in named
-                ],
-                "objects": [
-                    [o.category, o.mask.to_coco()["counts"], o.box, o.area, o.crowd]
-                    for o in self.objects
-                ],
-            }
-        )
+        facts = ("image", "shape", "federated", "negative", "not_exhaustive")
+        data = {name: getattr(self, name) for name in facts}
+        data["categories"] = [astuple(c) for c in self.categories if c.id in named]
+        data["objects"] = [
+            [o.category, o.mask.to_coco()["counts"], o.box, o.area, o.crowd] for o in self.objects
+        ]
+        return json.dumps(data)
 
     @classmethod
     def from_json(cls, text: str) -> DetectionGroundTruth:

@@ -56,14 +56,11 @@ def parts(mask: Mask, connectivity: Connectivity | None = None) -> list[Mask]:
 
     labels, count = components(mask.bits, connectivity)
     boxes = ndimage.find_objects(labels, count) if count else []
-    return [
-        Mask.of(
-            labels[box] == i,
-            tuple(int(side.start) + a for side, a in zip(box, mask.low, strict=True)),
-            mask.shape,
-        )
-        for i, box in enumerate(boxes, start=1)
-    ]
+    found = []
+    for i, box in enumerate(boxes, start=1):
+        low = tuple(int(side.start) + a for side, a in zip(box, mask.low, strict=True))
+        found.append(Mask.of(labels[box] == i, low, mask.shape))
+    return found
 
 
 def largest_component(mask: Mask, *, tie: Literal["first", "last"] = "first") -> Mask:
@@ -95,9 +92,8 @@ def fill_ignored(mask: Mask, ignore: Mask | None, spacing_mm: Sequence[float] = 
         return mask
     mask.check_frame(ignore)
     ratio = spacing_mm[-2] / spacing_mm[-1] if len(spacing_mm) > 1 else 1.0
-    first, last, ignored, nearest = ignore.derived(
-        ("nearest judged", ratio), lambda: _nearest_judged(ignore, ratio)
-    )
+    found = ignore.derived(("nearest judged", ratio), lambda: _nearest_judged(ignore, ratio))
+    first, last, ignored, nearest = found
     low = tuple(map(min, first, mask.low)) if mask else first
     high = tuple(map(max, last, mask.high)) if mask else last
     bits = mask.crop(low, high)

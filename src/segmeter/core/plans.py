@@ -209,9 +209,8 @@ def with_titles(part: Any, titles: Mapping[str, str]) -> Any:
         return type(part)(with_titles(one, titles) for one in part)
     if type(part).__module__ != sections.__name__:
         return part
-    return replace(
-        part, **{f.name: with_titles(getattr(part, f.name), titles) for f in fields(part)}
-    )
+    renamed = {f.name: with_titles(getattr(part, f.name), titles) for f in fields(part)}
+    return replace(part, **renamed)
 
 
 def _parts(spec: Spec) -> tuple[str, ...]:

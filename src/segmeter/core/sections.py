@@ -84,9 +84,9 @@ class Value:
         >>> Value(2.0, 1.0, 4.0).text(1)
         '2.0 (1.0 to 4.0)'
         """
-        return (
-            "–" if self.value is None else f"{self.value:.{digits}f} {self.limits(digits)}".strip()
-        )
+        if self.value is None:
+            return "–"
+        return f"{self.value:.{digits}f} {self.limits(digits)}".strip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,16 +207,11 @@ def run_round(
     predictions = encoded.predict(unique)
     masks = render(encoded, predictions)
     share = (perf_counter() - start) / len(unique)
-    made = [
-        replace(
-            session.answered(prompts[i], predictions[place], masks[place]),
-            mask_fed_back=requests[i].state is not None,
-            batch_size=len(unique),
-            seconds_predict=share,
-            seconds_user=seconds[i],
-        )
-        for i, (session, place) in enumerate(zip(sessions, places, strict=True))
-    ]
+    made = []
+    for i, (session, place) in enumerate(zip(sessions, places, strict=True)):
+        one = session.answered(prompts[i], predictions[place], masks[place])
+        one = replace(one, mask_fed_back=requests[i].state is not None, batch_size=len(unique))
+        made.append(replace(one, seconds_predict=share, seconds_user=seconds[i]))
     scores = _judge_once(sessions, made, pool)
     oracle = _judge_candidates(sessions, pool)
     for session, one, own, every in zip(sessions, made, scores, oracle, strict=True):

@@ -78,7 +78,7 @@ def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         if opening == "{":
             for number, line in enumerate(file, start=1):
                 if line.strip():
-                    with named_errors(f"{path}, line {number}", "is not JSON"):
+                    with named_errors(path, f"line {number} is not JSON"):
                         row = json.loads(line)
                     if not isinstance(row, dict):
                         raise BadInput(f"'{path}', line {number} is not a JSON object")

@@ -33,7 +33,7 @@ _IMAGES = {"train": 200, "val": 100, "test": 200}
 _CARD = card_of("bsds500")
 
 
-@catalogue.datasets.add("bsds500", summary=_CARD.summary)
+@catalogue.datasets.add("bsds500", _CARD.summary)
 class Bsds500:
     """Scenes with a partition and a boundary map by each person.
 
@@ -52,13 +52,10 @@ class Bsds500:
         whole = _IMAGES[self.split]
         gone = [number for number in self._drawings if number not in self._images]
         fewer = whole - len(self._drawings)
-        parts = (
-            f"{fewer} of {whole} partitions are not in '{self._ground_truths}'"
-            if fewer > 0
-            else "",
-            lacking("images", gone, whole, self._folder / "images" / self.split),
-        )
-        return replace(_CARD, missing="; ".join(filter(None, parts)))
+        missing = [lacking("images", gone, whole, self._folder / "images" / self.split)]
+        if fewer > 0:
+            missing.insert(0, f"{fewer} of {whole} partitions are not in '{self._ground_truths}'")
+        return replace(_CARD, missing="; ".join(filter(None, missing)))
 
     def scenes(self) -> Sequence[str]:
         """Numbers of the available images that people have cut, ascending."""
@@ -110,9 +107,8 @@ class Bsds500:
     def _drawings(self) -> dict[str, Path]:
         if not self._ground_truths.is_dir():
             raise NotFound(f"bsds500: no folder '{self._ground_truths}'")
-        return by_stem(
-            sorted(self._ground_truths.glob("*.mat"), key=lambda p: (len(p.name), p.name))
-        )
+        files = self._ground_truths.glob("*.mat")
+        return by_stem(sorted(files, key=lambda file: (len(file.name), file.name)))
 
     @cached_property
     def _images(self) -> dict[str, Path]:

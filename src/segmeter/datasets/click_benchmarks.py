@@ -143,7 +143,7 @@ def _listed_images(
     return masked_images(card, found, mask_files, targets, [file])
 
 
-@catalogue.datasets.add("pascal-voc", summary=_VOC_CARD.summary)
+@catalogue.datasets.add("pascal-voc", _VOC_CARD.summary)
 def pascal_voc(data: str | Path | None = None) -> ImageSet:
     """Images in the order of the list, each with the objects listed for it.
 
@@ -199,7 +199,7 @@ CLASSES = (
 _SBD_CARD = card_of("sbd")
 
 
-@catalogue.datasets.add("sbd", summary=_SBD_CARD.summary)
+@catalogue.datasets.add("sbd", _SBD_CARD.summary)
 def sbd(data: str | Path | None = None, split: str = "val") -> ImageSet:
     """Images in the order of the list, each with its objects by ascending number.
 
@@ -231,7 +231,7 @@ _TETRIS_IMAGES = 2000
 _TETRIS_CARD = card_of("tetris")
 
 
-@catalogue.datasets.add("tetris", summary=_TETRIS_CARD.summary)
+@catalogue.datasets.add("tetris", _TETRIS_CARD.summary)
 def tetris(
     data: str | Path | None = None, longest: int = 2048, stems: str | None = None
 ) -> ImageSet:
@@ -259,22 +259,17 @@ def tetris(
     masks = {name: folder / "masks" / f"{name}.png" for name in images}
     there = names_in(folder / "masks")
     bare = [name for name, path in masks.items() if path.name not in there]
-    missing = "; ".join(
-        filter(None, (missing, lacking("masks", bare, len(images), folder / "masks")))
-    )
+    unpaired = lacking("masks", bare, len(images), folder / "masks")
+    card = replace(_TETRIS_CARD, missing="; ".join(filter(None, (missing, unpaired))))
+
+    def pixels(image: Path) -> npt.NDArray[np.uint8]:
+        colours = read_colours(image)
+        shown = _resize(colours, fitted(colours.shape[:2], longest))
+        return np.ascontiguousarray(shown[:, :, ::-1])
+
     return masked_images(
-        replace(_TETRIS_CARD, missing=missing),
-        images,
-        masks,
-        lambda _, file: _labelled(file, longest),
-        pixels=lambda image: _shown_pixels(image, longest),
+        card, images, masks, lambda _, file: _labelled(file, longest), pixels=pixels
     )
-
-
-def _shown_pixels(image: Path, longest: int) -> npt.NDArray[np.uint8]:
-    colours = read_colours(image)
-    shown = _resize(colours, fitted(colours.shape[:2], longest))
-    return np.ascontiguousarray(shown[:, :, ::-1])
 
 
 def _labelled(file: Path, longest: int) -> list[Target]:

@@ -188,15 +188,11 @@ class CocoJson:
     @cached_property
     def classes_by_scene(self) -> dict[str, frozenset[str]]:
         """The classes of every image available."""
-        names = {category.id: category.name for category in self._categories}
-        return {
-            scene: frozenset(
-                names[r["category_id"]]
-                for r in self._index.read(self._listed[scene].things)
-                if r["category_id"] in names
-            )
-            for scene in self._at_hand
-        }
+        names, found = {category.id: category.name for category in self._categories}, {}
+        for scene in self._at_hand:
+            classes = {r["category_id"] for r in self._index.read(self._listed[scene].things)}
+            found[scene] = frozenset(names[number] for number in classes & names.keys())
+        return found
 
     def _mask(self, record: Mapping[str, Any], image: _Image) -> Mask:
         where = f"'{self._annotations}', object {record['id']}"
@@ -319,7 +315,7 @@ def _files(record: Mapping[str, Any]) -> Iterator[str]:
 _COCO, _LVIS = card_of("coco"), card_of("lvis")
 
 
-@catalogue.datasets.add("coco", summary=_COCO.summary)
+@catalogue.datasets.add("coco", _COCO.summary)
 def coco(
     data: str | Path | None = None,
     annotations: str | None = None,
@@ -330,7 +326,7 @@ def coco(
     return _open(_COCO, data, annotations, images, crowd, r"instances_val\d*.*\.json")
 
 
-@catalogue.datasets.add("lvis", summary=_LVIS.summary)
+@catalogue.datasets.add("lvis", _LVIS.summary)
 def lvis(
     data: str | Path | None = None, annotations: str | None = None, images: str | None = None
 ) -> CocoJson:
@@ -392,7 +388,7 @@ class PhraseImage(Image):
         return self._source.phrases(self.id)
 
 
-@catalogue.datasets.add("saco", summary=_SACO.summary)
+@catalogue.datasets.add("saco", _SACO.summary)
 class Saco:
     """SA-Co's files: `data` holds `saco`, or is that folder itself."""
 

@@ -90,13 +90,8 @@ class ImageSet(SceneSet[ImageItem]):
         pixels: Callable[[Path], Pixels] = read_rgb,
     ) -> None:
         def read(scene: str, item: ImageItem) -> Image:
-            return Image(
-                card.name,
-                scene,
-                lambda: pixels(item.image),
-                lambda: tuple(item.targets()),
-                file_name=item.image.name,
-            )
+            lazily = partial(pixels, item.image), lambda: tuple(item.targets())
+            return Image(card.name, scene, *lazily, file_name=item.image.name)
 
         super().__init__(card, items, read, lambda item: (*files, item.image, *item.files))
 

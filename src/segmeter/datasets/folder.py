@@ -61,7 +61,7 @@ _ADVICE = (
 Found = SceneSet[Any] | CocoJson
 
 
-@catalogue.datasets.add("folder", summary="your own folder of images and masks")
+@catalogue.datasets.add("folder", "your own folder of images and masks")
 def open_folder(
     path: str,
     kind: str | None = None,
@@ -115,9 +115,8 @@ def open_folder(
         )  # fmt: skip
     card = own_card(printable(name or folder.resolve().name) or "folder")
     found = _recognise(folder, card, kind, ignore)
-    return _noted(
-        found, "; ".join(filter(None, (found.recognised, passed_over(image_folder(folder)))))
-    )
+    sentence = (found.recognised, passed_over(image_folder(folder)))
+    return _noted(found, "; ".join(filter(None, sentence)))
 
 
 def _noted(data: Found, recognised: str) -> Found:
@@ -227,9 +226,8 @@ def _from_json_per_image(folder: Path, card: DatasetCard) -> Found | None:
     """A JSON file of run lengths next to each image, recognised by a few of them."""
     images = image_folder(folder)
     files = {path.stem: path for path in images.glob("*.json") if path.is_file()}
-    pairs = {
-        path.stem: (path, files[path.stem]) for path in images_in(images) if path.stem in files
-    }
+    found = {path.stem: path for path in images_in(images) if path.stem in files}
+    pairs = {name: (path, files[name]) for name, path in found.items()}
     if not any(run_lengths_in({f.stem: _content(f)}) for _, f in _spread(list(pairs.values()))):
         return None
 
@@ -240,7 +238,6 @@ def _from_json_per_image(folder: Path, card: DatasetCard) -> Found | None:
             raise BadInput(f"'{file}' holds no run-length mask; write one or move it away")
         return found[scene]
 
-    found = {name: image for name, (image, _) in pairs.items()}
     data = run_length_images(card, found, masks, [file for _, file in pairs.values()])
     data.recognised = f"{counted(len(pairs), 'image')} with run lengths in a JSON file each"
     return data

@@ -202,14 +202,10 @@ def _read_annotations(path: Path) -> dict[Any, list[Mapping[str, Any]]]:
         for scene in data.scenes():
             records = data.records(scene)
             names = {category["id"]: str(category["name"]) for category in records.categories}
-            found[scene] = [
-                {
-                    **r,
-                    "class": names.get(r.get("category_id"), "unknown"),
-                    "score": float(r.get("score", 1.0)),
-                }
-                for r in records.objects.values()
-            ]
+            for r in records.objects.values():
+                known = names.get(r.get("category_id"), "unknown")
+                record = {**r, "class": known, "score": float(r.get("score", 1.0))}
+                found.setdefault(scene, []).append(record)
     return found
 
 
@@ -219,9 +215,8 @@ def _label_files(folder: Path) -> dict[str, Path]:
         raise NotFound(f"no folder '{folder}'")
     files = [p for p in sorted(folder.iterdir())
              if p.is_file() and (is_volume(p) or p.suffix.lower() in RESULT_SUFFIXES)]  # fmt: skip
-    found = by_name(
-        files, lambda path: case_name(path) if is_volume(path) else path.stem, "have one name"
-    )
+    names = {path: case_name(path) if is_volume(path) else path.stem for path in files}
+    found = by_name(files, names.__getitem__, "have one name")
     if not found:
         raise NotFound(f"no mask in '{folder}': PNG, TIFF, .npy, .mat, JSON, NIfTI or NRRD files")
     return found

@@ -31,7 +31,7 @@ _SMALL, _LARGE = 0.01, 0.1
 _CARD = card_of("mini")
 
 
-@catalogue.datasets.add("mini", summary=_CARD.summary)
+@catalogue.datasets.add("mini", _CARD.summary)
 class Mini:
     """Big and small, thin, cut-up and plain objects, easy and hard.
 
@@ -102,7 +102,7 @@ Bits = npt.NDArray[np.bool_]
 _COUNTED = 100  # scenes of a set whose objects are counted, by drawing them
 
 
-@catalogue.datasets.add("drawn", summary="drawn ellipses, rings, thin and scattered objects")
+@catalogue.datasets.add("drawn", "drawn ellipses, rings, thin and scattered objects")
 class Drawn:
     """`count` scenes with one to three drawn targets, each with a colour of its own.
 

@@ -30,7 +30,7 @@ _TABLE = "test-annotations-object-segmentation.csv"
 _CARD = card_of("open-images")
 
 
-@catalogue.datasets.add("open-images", summary=_CARD.summary)
+@catalogue.datasets.add("open-images", _CARD.summary)
 def open_images(
     data: str | Path | None = None,
     table: str = _TABLE,
@@ -50,9 +50,8 @@ def open_images(
 
 def _items(folder: Path, table: str) -> dict[str, Item]:
     rows = read_table(folder / table, "table of masks", "MaskPath", "ImageID", "LabelName")
-    images, files = (
-        {path.stem: path for path in images_below(folder / part)} for part in ("images", "masks")
-    )
+    images = {path.stem: path for path in images_below(folder / "images")}
+    files = {path.stem: path for path in images_below(folder / "masks")}
     named = ((row, row["MaskPath"].removesuffix(".png")) for row in rows)
     drawn = grouped_pairs(
         (row["ImageID"], (name, row["LabelName"], files[name]))

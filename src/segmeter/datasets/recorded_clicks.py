@@ -142,15 +142,12 @@ def _table(path: Path) -> Any:
     types = dict.fromkeys(TEXTS, pa.dictionary(pa.int32(), pa.string()))
     types |= dict.fromkeys(NUMBERS, pa.int64())
     try:
-        table = pc.read_csv(
-            path,
-            read_options=pc.ReadOptions(use_threads=False),  # errors then name their row
-            convert_options=pc.ConvertOptions(
-                column_types=types, include_columns=list(COLUMNS), null_values=[]
-            ),
-            # Rows are counted as lines, so an empty line is a row, and a wrong one.
-            parse_options=pc.ParseOptions(ignore_empty_lines=False),
-        )
+        read = pc.ReadOptions(use_threads=False)  # errors then name their row
+        # Rows are counted as lines, so an empty line is a row, and a wrong one.
+        parse = pc.ParseOptions(ignore_empty_lines=False)
+        columns = list(COLUMNS)
+        convert = pc.ConvertOptions(column_types=types, include_columns=columns, null_values=[])
+        table = pc.read_csv(path, read_options=read, parse_options=parse, convert_options=convert)
     except (pa.ArrowException, OSError) as error:
         message = str(error).splitlines()[0][:160]
         raise BadInput(f"{path.name} cannot be read: {message}; {_LOOKS}") from error

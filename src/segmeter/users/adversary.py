@@ -34,10 +34,10 @@ from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, ProtocolName, Request, keeps_state, render
-from segmeter.core.prompts import Click, Prompt
+from segmeter.core.prompts import Click
 from segmeter.core.users import Observation
 from segmeter.measures.objects import boundary_iou, iou
-from segmeter.users.error_prompts import Generators, Teamed, centre_click, unclicked
+from segmeter.users.error_prompts import Generators, Given, Teamed, centre_click, unclicked
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -258,9 +258,8 @@ def _climb(climbers: Sequence[_Climber], steps: int) -> None:
         _climb(climbers[middle:], steps)
         return
     location = _location(soft, climbers)
-    ground_truth = [
-        soft.into_prediction(i, c.observation.target.mask) for i, c in enumerate(climbers)
-    ]
+    targets = [climber.observation.target.mask for climber in climbers]
+    ground_truth = [soft.into_prediction(i, mask) for i, mask in enumerate(targets)]
     own = [
         size if c.corrected else other
         for c, size, other in zip(climbers, soft.sizes, soft.step_sizes, strict=True)
@@ -312,9 +311,8 @@ def _judge(
     asking = [(c, p) for c, p in zip(climbers, places, strict=True) if c.curious(p)]
     if asking:
         encoded = climbers[0].observation.encoded
-        requests = [
-            request_with(c.observation, Click(place, c.start.positive)) for c, place in asking
-        ]
+        clicks = [(c.observation, Click(place, c.start.positive)) for c, place in asking]
+        requests = [request_with(*click) for click in clicks]
         for (climber, place), mask in zip(asking, shown(encoded, requests), strict=True):
             climber.seen[place] = scores_of(climber.observation, mask)
     if not all(climber.corrected for climber in climbers):
@@ -356,9 +354,8 @@ def search(
     ]
     going = [hunt for hunt in hunts if hunt is not None]
     while wanted := [(hunt, pixel) for hunt in going for pixel in hunt.wanted()]:
-        requests = [
-            request_with(hunt.observation, Click(pixel, hunt.positive)) for hunt, pixel in wanted
-        ]
+        clicks = [(hunt.observation, Click(pixel, hunt.positive)) for hunt, pixel in wanted]
+        requests = [request_with(*click) for click in clicks]
         masks = shown(observations[0].encoded, requests)
         for (hunt, pixel), mask in zip(wanted, masks, strict=True):
             hunt.scores[pixel] = scores_of(hunt.observation, mask)
@@ -436,19 +433,17 @@ LATER = SearchGrid(36, 2, 2)
 """Search grid that replaces the gradient after the first round."""
 
 
-def _together(
-    users: Sequence[Any], observations: Sequence[Observation], rngs: Generators
-) -> list[Prompt | None]:
+def _together(users: Sequence[Any], seen: Sequence[Observation], rngs: Generators) -> Given:
     """The users of a scene; those who differ in direction only take every step together."""
     ways = grouped(range(len(users)), lambda i: replace(users[i], direction="best"))
-    found: list[Prompt | None] = [None] * len(users)
+    found: Given = [None] * len(users)
     for way, members in ways.items():
         directions = [users[i].direction for i in members]
-        attempts = way.attempts([observations[i] for i in members], directions)
+        attempts = way.attempts([seen[i] for i in members], directions)
         for i, attempt in zip(members, attempts, strict=True):
-            user, seen = users[i], observations[i]
+            user, now = users[i], seen[i]
             if attempt is not None and user.kept is not None:
-                user.kept[user.name, seen.target.id, seen.protocol, seen.round] = attempt
+                user.kept[user.name, now.target.id, now.protocol, now.round] = attempt
             found[i] = None if attempt is None else attempt.click
     return found
 

@@ -20,7 +20,7 @@ from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.measures.objects import iou
 from segmeter.users.adversary import Direction
-from segmeter.users.error_prompts import Generators, Teamed, centre_click
+from segmeter.users.error_prompts import Generators, Given, Teamed, centre_click
 
 # Segment Anything's training noise: a tenth of the side, at most 20 pixels.
 SHARE, LIMIT_PX = 0.1, 20.0
@@ -75,7 +75,7 @@ _FITS: dict[str, Callable[[Target, np.random.Generator], Box]] = {
 }
 
 
-@catalogue.users.add("box", summary="a tight, loose, jittered or shaken box, then centre clicks")
+@catalogue.users.add("box", "a tight, loose, jittered or shaken box, then centre clicks")
 @dataclass(frozen=True, slots=True)
 @capable(GivesLater, GivesPrompts)
 class BoxThenClicks:
@@ -179,20 +179,18 @@ def _shifted(target: Target, shift: Shift) -> Box:
     return Box(low, (min(bottom, shape[0] - 1.0), min(right, shape[1] - 1.0)))
 
 
-def _searched(
-    users: Sequence[Any], observations: Sequence[Observation], rngs: Generators
-) -> list[Prompt | None]:
+def _searched(users: Sequence[Any], seen: Sequence[Observation], rngs: Generators) -> Given:
     """Each target is searched once, for the best box and the worst."""
     found: dict[tuple[str, str, int], BoxesFound] = {}
-    answers: list[Prompt | None] = []
-    for user, seen in zip(users, observations, strict=True):
-        if seen.prompts:
-            answers.append(centre_click(seen))
+    answers: Given = []
+    for user, now in zip(users, seen, strict=True):
+        if now.prompts:
+            answers.append(centre_click(now))
             continue
-        key = seen.target.id, seen.protocol, user.levels
+        key = now.target.id, now.protocol, user.levels
         if key not in found:
-            corrected = seen.protocol == "corrected"
-            found[key] = search_boxes(seen.encoded, seen.target, user.levels, corrected)
+            corrected = now.protocol == "corrected"
+            found[key] = search_boxes(now.encoded, now.target, user.levels, corrected)
         answers.append(getattr(found[key], user.direction).box)
     return answers
 

@@ -19,6 +19,7 @@ from segmeter.core.prompts import Click, Point, Prompt, Scribble
 from segmeter.core.users import Observation
 
 Generators = Sequence[np.random.Generator]
+Given = list[Prompt | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,8 @@ def centre_clicks(observations: Sequence[Observation]) -> list[Found]:
     """The centre clicks of many observations, found together."""
     clicked = [tuple(_pixel(p) for p in s.prompts if isinstance(p, Click)) for s in observations]
     predictions = [(s.target, s.mask, done) for s, done in zip(observations, clicked, strict=True)]
-    return [
-        Found(_chosen(observation, *both), observation, done)
-        for observation, both, done in zip(
-            observations, deepest_sides(predictions), clicked, strict=True
-        )
-    ]
+    sides = zip(observations, deepest_sides(predictions), clicked, strict=True)
+    return [Found(_chosen(seen, *both), seen, done) for seen, both, done in sides]
 
 
 def _chosen(
@@ -59,11 +56,8 @@ def _chosen(
     point = false_negatives.point if positive else false_positives.point
     if point is not None:
         return Click(point, positive)
-    return (
-        Click((0,) * len(observation.mask.shape), False)
-        if observation.protocol == "published"
-        else None
-    )
+    published = observation.protocol == "published"
+    return Click((0,) * len(observation.mask.shape), False) if published else None
 
 
 class Teamed:
@@ -76,15 +70,13 @@ class Teamed:
         return cast("Prompt | None", self.team([self], [observation], [rng])[0])
 
 
-def together(
-    users: Sequence[Any], observations: Sequence[Observation], draws: Generators
-) -> list[Prompt | None]:
+def together(users: Sequence[Any], seen: Sequence[Observation], draws: Generators) -> Given:
     """All users of a scene who start from the centre click, which is found for all in one call.
 
     `after(found, rng)` gives a user's prompt, or a draw from a click source that is made for all
     users at once.
     """
-    found = centre_clicks(observations)
+    found = centre_clicks(seen)
     given = [u.after(one, rng) for u, one, rng in zip(users, found, draws, strict=True)]
     drawing = (i for i, draw in enumerate(given) if isinstance(draw, Draw))
     by_source: dict[FirstRounds, list[int]] = grouped(drawing, lambda i: users[i].source)
@@ -97,9 +89,7 @@ def together(
     return given
 
 
-@catalogue.users.add(
-    "centre-click", summary="clicks the wrong pixel farthest from the region's edge"
-)
+@catalogue.users.add("centre-click", "clicks the wrong pixel farthest from the region's edge")
 @dataclass(frozen=True, slots=True)
 class CentreClick:
     """Clicks the deepest wrong pixel, in the protocol of the session."""
@@ -169,7 +159,7 @@ def random_click(observation: Observation, rng: np.random.Generator) -> Click | 
     return drawn_click(missed, added, rng)
 
 
-@catalogue.users.add("random-click", summary="clicks anywhere in the error region")
+@catalogue.users.add("random-click", "clicks anywhere in the error region")
 @dataclass(frozen=True, slots=True)
 class RandomClick:
     """Clicks anywhere in the error region."""
@@ -180,7 +170,7 @@ class RandomClick:
         return random_click(observation, rng)
 
 
-@catalogue.users.add("random-first-click", summary="first click anywhere on the object")
+@catalogue.users.add("random-first-click", "first click anywhere on the object")
 @dataclass(frozen=True, slots=True)
 class RandomFirstClick(Teamed):
     """First clicks anywhere on the object, then at the centre of the error region."""
@@ -213,7 +203,7 @@ def stroke(mask: Mask, longest: int = 200) -> tuple[Point, ...]:
     return tuple((y + mask.low[0], x + mask.low[1]) for y, x in path)
 
 
-@catalogue.users.add("scribble", summary="draws along the middle of the deeper error region")
+@catalogue.users.add("scribble", "draws along the middle of the deeper error region")
 @dataclass(frozen=True, slots=True)
 @capable(GivesPrompts)
 class Scribbler:
@@ -228,9 +218,8 @@ class Scribbler:
         if not false_negatives and not false_positives:
             return None
         positive = deepest(false_negatives).squared > deepest(false_positives).squared
-        return Scribble(
-            stroke(false_negatives if positive else false_positives, self.longest), positive
-        )
+        wrong = false_negatives if positive else false_positives
+        return Scribble(stroke(wrong, self.longest), positive)
 
 
 def _walk(

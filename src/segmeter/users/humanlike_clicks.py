@@ -52,29 +52,22 @@ class _FromMap(Teamed):
 
     def after(self, found: Found, rng: np.random.Generator) -> Draw | None:
         """The draw that a user wants; None to accept the mask."""
-        observation, wish = found.observation, self.wish(found.observation)
+        now, wish = found.observation, self.wish(found.observation)
         if found.click is None or wish is None:
             return None
-        share, number = wish
-        published = observation.protocol == "published"
-        return Draw(
-            observation.scene,
-            observation.target,
-            observation.mask,
-            positive=found.click.positive,
-            first=not observation.prompts and not observation.mask,
-            clicked=found.clicked,
-            share=share,
-            uniform=number if published else float(rng.random()),
+        share, uniform = wish
+        seed, first = None, not now.prompts and not now.mask
+        if now.protocol != "published":
+            uniform = float(rng.random())
             # One order of equally likely pixels per target.
-            seed=None if published
-            else int(fingerprint(observation.scene.name, observation.target.id, size=8), 16),
+            seed = int(fingerprint(now.scene.name, now.target.id, size=8), 16)
+        return Draw(
+            now.scene, now.target, now.mask, found.click.positive, first, found.clicked,
+            share, uniform, seed,
         )  # fmt: skip
 
 
-@catalogue.users.add(
-    "clicking-group", summary="clicks of an RClicks group (group=1..10; 0 for all)"
-)
+@catalogue.users.add("clicking-group", "clicks of an RClicks group (group=1..10; 0 for all)")
 @dataclass(frozen=True, slots=True)
 @capable(RepeatsDraws)
 class ClickingGroup(_FromMap):
@@ -109,7 +102,7 @@ class ClickingGroup(_FromMap):
 
 
 @catalogue.users.add(
-    "map-sample", summary="one click drawn from the whole clickability map (draw=1, 2, ...)"
+    "map-sample", "one click drawn from the whole clickability map (draw=1, 2, ...)"
 )
 @dataclass(frozen=True, slots=True)
 @capable(RepeatsDraws)

@@ -23,7 +23,7 @@ from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.users.box_prompts import jittered_box, shaken_box
-from segmeter.users.error_prompts import Generators, Teamed, drawn_click
+from segmeter.users.error_prompts import Generators, Given, Teamed, drawn_click
 
 Prediction = tuple[Target, Mask, ProtocolName]
 
@@ -73,22 +73,16 @@ def _component_area(mask: Mask, point: tuple[int, ...] | None) -> int:
     return 0 if point is None else next(one.area for one in parts(mask) if one[point])
 
 
-def _points(
-    users: Sequence[Any], observations: Sequence[Observation], draws: Generators
-) -> list[Prompt | None]:
+def _points(users: Sequence[Any], seen: Sequence[Observation], draws: Generators) -> Given:
     """The points of all such users of a scene, found in one call."""
-    found = next_points([(s.target, s.mask, s.protocol) for s in observations])
-    return [
-        random_point(seen.target, draws[k])
-        if users[k].starts_anywhere and not seen.prompts
-        else found[k]
-        for k, seen in enumerate(observations)
-    ]
+    found: Given = [*next_points([(s.target, s.mask, s.protocol) for s in seen])]
+    for k, now in enumerate(seen):
+        if users[k].starts_anywhere and not now.prompts:
+            found[k] = random_point(now.target, draws[k])
+    return found
 
 
-@catalogue.users.add(
-    "centre-point", summary="Segment Anything's points: deepest pixel of the whole error"
-)
+@catalogue.users.add("centre-point", "Segment Anything's points: deepest pixel of the whole error")
 @dataclass(frozen=True, slots=True)
 class CentrePoint(Teamed):
     """Clicks the object's centre, then the deepest pixel of the whole error."""
@@ -98,9 +92,7 @@ class CentrePoint(Teamed):
     name: str = "centre-point"
 
 
-@catalogue.users.add(
-    "random-point", summary="as centre-point, with the first point anywhere on the object"
-)
+@catalogue.users.add("random-point", "as centre-point, with the first point anywhere on the object")
 @dataclass(frozen=True, slots=True)
 class RandomPoint(CentrePoint):
     """Clicks anywhere on the object, then the deepest pixel of the whole error."""
@@ -131,7 +123,7 @@ def training_point(target: Target, mask: Mask, rng: np.random.Generator) -> Clic
     return click
 
 
-@catalogue.users.add("training-prompts", summary="prompts of SAM's training: random points, boxes")
+@catalogue.users.add("training-prompts", "prompts of SAM's training: random points, boxes")
 @dataclass(frozen=True, slots=True)
 @capable(GivesPrompts)
 class TrainingPrompts:

@@ -147,9 +147,8 @@ class CorrectionFit:
 
 def recovered(seen: Sequence[Seen], pixels: Mapping[str, int]) -> list[Recovered]:
     """Later-round keys with what can be recovered; `pixels` are the images' sizes by stem."""
-    found = [
-        recover(row, pixels[_stem(row.key, pixels)]) for row in seen if row.kind in ("fn", "fp")
-    ]
+    later = (row for row in seen if row.kind in ("fn", "fp"))
+    found = (recover(row, pixels[_stem(row.key, pixels)]) for row in later)
     return [row for row in found if row is not None]
 
 
@@ -185,27 +184,17 @@ def fit_correction_clicks(
     shapes = [shape_of(s.mask, s.sides) for s in proxy_errors]
     begin = np.log([start.depth, start.spread, start.sloppy])
     best = _nearest(seen, proxy_errors, shapes, begin, start, tries=200)
-    folds = [
-        _nearest(
-            [s for i, s in enumerate(seen) if i % _FOLDS != fold],
-            *_without(proxy_errors, shapes, fold),
-            best,
-            start,
-            tries=60,
-        )
-        for fold in range(_FOLDS)
-    ]
+    folds = []
+    for fold in range(_FOLDS):
+        others = [s for i, s in enumerate(seen) if i % _FOLDS != fold]
+        left = _without(proxy_errors, shapes, fold)
+        folds.append(_nearest(others, *left, best, start, tries=60))
     spread = np.sqrt((_FOLDS - 1) / _FOLDS * ((np.array(folds) - best) ** 2).sum(axis=0))
     numbers = _numbers(best, start)
+    errors = Numbers(*np.append(spread, 0.0).tolist())
+    values = {name: np.array([getattr(s, name) for s in seen]) for name in _STATISTICS}
     predicted = _predicted(shapes, numbers, _matched(seen, proxy_errors))
-    return CorrectionFit(
-        numbers,
-        Numbers(*np.append(spread, 0.0).tolist()),
-        {name: np.array([getattr(s, name) for s in seen]) for name in _STATISTICS},
-        predicted,
-        len(proxy_errors),
-        len(seen),
-    )
+    return CorrectionFit(numbers, errors, values, predicted, len(proxy_errors), len(seen))
 
 
 def _nearest(

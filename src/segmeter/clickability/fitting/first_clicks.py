@@ -99,27 +99,17 @@ def shape_of(mask: Mask, sides: tuple[int, int] | None = None) -> Shape:
     total = float(plain.sum(dtype=np.float64))
     even, deep = filled / mask.area, filled * published / total
     rows, columns = ((np.arange(n) - margin) * cell + (cell - 1) / 2 for n in filled.shape)
+    near = np.asarray(depth_px(filled == 0) * cell <= REACH * diagonal + cell / 2, dtype=np.float32)
+    from_top = ((rows - (height - 1) / 2) / height).astype(np.float32)
+    from_left = ((columns - (width - 1) / 2) / width).astype(np.float32)
+    down = _mean_away(rows, even.sum(axis=1), sides[0])
+    across = _mean_away(columns, even.sum(axis=0), sides[1])
     return Shape(
-        cell,
-        diagonal,
-        sides,
-        mask.area,
-        filled,
-        depth.astype(np.float32),
-        published.astype(np.float32),
-        np.asarray(depth_px(filled == 0) * cell <= REACH * diagonal + cell / 2, dtype=np.float32),
-        (
-            ((rows - (height - 1) / 2) / height).astype(np.float32),
-            ((columns - (width - 1) / 2) / width).astype(np.float32),
-        ),
-        _running(even),
-        _running(deep),
-        (
-            _mean_away(rows, even.sum(axis=1), sides[0]),
-            _mean_away(columns, even.sum(axis=0), sides[1]),
-        ),
+        cell, diagonal, sides, mask.area,
+        filled, depth.astype(np.float32), published.astype(np.float32), near,
+        (from_top, from_left), _running(even), _running(deep), (down, across),
         *_nss_line(plain, total, math.prod(mask.shape)),
-    )
+    )  # fmt: skip
 
 
 def _mean_away(places: Places, chance: npt.NDArray[np.floating], side: int) -> Grid:
@@ -158,9 +148,8 @@ def _statistics(shape: Shape, inside: Grid, clicks: Grid) -> ExpectedStatistics:
     mean = float((shape.filled * shape.published).sum()) / shape.area
     sums = _running(clicks)
     chances = clicks.sum(axis=1), clicks.sum(axis=0)
-    variance = sum(
-        float(c @ a**2) - float(c @ a) ** 2 for c, a in zip(chances, shape.away, strict=True)
-    )
+    pairs = zip(chances, shape.away, strict=True)
+    variance = sum(float(c @ a**2) - float(c @ a) ** 2 for c, a in pairs)
     return ExpectedStatistics(
         float(inside.sum()),
         depth / mean,
@@ -295,12 +284,8 @@ def fit(cases: Sequence[Case], start: Sequence[float] = _START) -> Fit:
     def mean_loss(logs: npt.NDArray[np.float64]) -> float:
         return float(_losses(logs, cases).mean()) if logs[2] < 0 else math.inf
 
-    best = minimize(
-        mean_loss,
-        np.log(start),
-        method="Nelder-Mead",
-        options={"maxfev": 400, "xatol": 2e-3, "fatol": 1e-5},
-    )
+    options = {"maxfev": 400, "xatol": 2e-3, "fatol": 1e-5}
+    best = minimize(mean_loss, np.log(start), method="Nelder-Mead", options=options)
     values = [float(v) for v in np.exp(best.x)]
     numbers, errors = Numbers(*values[:4]), Numbers(*_errors(best.x, cases)[:4])
     return Fit(numbers, errors, values[4], values[5], float(best.fun), len(cases))
@@ -343,9 +328,8 @@ def _errors(logs: npt.NDArray[np.float64], cases: Sequence[Case]) -> list[float]
     """Standard errors of the logarithms: inverse curvature, scores, inverse curvature."""
     size, step = logs.size, 0.02
     unit = np.eye(size) * step
-    scores = np.array(
-        [(_losses(logs + u, cases) - _losses(logs - u, cases)) / (2 * step) for u in unit]
-    )
+    gaps = [_losses(logs + u, cases) - _losses(logs - u, cases) for u in unit]
+    scores = np.array(gaps) / (2 * step)
     curvature = np.empty((size, size))
     for i in range(size):
         for j in range(i, size):

@@ -125,9 +125,8 @@ def fitted_table(held: Sequence[HeldOut], whole: Fit) -> str:
         [h.name, str(h.fit.targets), *(f"{getattr(h.fit.numbers, n):.3g}" for n in _NAMES)]
         for h in held
     ]
-    rows.append(
-        ["none (95 % interval)", str(whole.targets), *(_number(whole, name) for name in _NAMES)]
-    )
+    numbers = [_number(whole, name) for name in _NAMES]
+    rows.append(["none (95 % interval)", str(whole.targets), *numbers])
     title = "Numbers of the first round, fitted without one dataset, and on all:"
     return _table(title, ["left out", "targets fitted", *_NAMES], rows)
 

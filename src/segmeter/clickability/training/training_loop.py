@@ -46,20 +46,18 @@ def load_backbone(network: Clickability, path: Path) -> None:
     and tensors of heads are left aside; every tensor of the backbone must be there.
     """
     backbone = cast(nn.Module, network.encoder_decoder.backbone)
-    given, wanted = _tensors(path), backbone.state_dict()
-    for name, value in wanted.items():
-        if name.endswith("num_batches_tracked"):
-            given.setdefault(name, value)
-        found = given.get(name)
-        if found is None:
-            raise BadWeights(f"'{path.name}' has no tensor '{name}' of the backbone")
-        if found.shape != value.shape:
-            sizes = [" x ".join(map(str, shape)) for shape in (found.shape, value.shape)]
-            raise BadWeights(
-                f"'{path.name}': '{name}' is {sizes[0]} instead of {sizes[1]}; "
-                "choose the network size that fits the file"
-            )
-    backbone.load_state_dict({name: given[name] for name in wanted})
+    wanted = backbone.state_dict()
+    counts = {name: v for name, v in wanted.items() if name.endswith("num_batches_tracked")}
+    given = counts | _tensors(path)
+    lost = [name for name in wanted if name not in given]
+    advice = "choose the network size that fits the file"
+    if lost:
+        raise BadWeights(f"'{path.name}' has no tensor '{lost[0]}' of the backbone; {advice}")
+    try:
+        backbone.load_state_dict({name: given[name] for name in wanted})
+    except RuntimeError as error:
+        reason = str(error).splitlines()[-1].strip().rstrip(".")
+        raise BadWeights(f"'{path.name}': {reason}; {advice}") from None
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
@@ -200,7 +198,7 @@ def train(
     steps_per_epoch = math.ceil(len(learn) / course.recipe.batch)
     steps = course.recipe.epochs * steps_per_epoch
     try:
-        for planes in _batches(training_samples, course, state.step, steps, steps_per_epoch):
+        for planes in _batches(training_samples, course, state.step):
             loss = _learn(state, course, planes.to(course.device), steps)
             ended = state.step % steps_per_epoch == 0
             found = _end_epoch(state, course, judged, out) if ended else (None, None)
@@ -255,19 +253,13 @@ def _optimiser(network: Clickability, course: Course) -> torch.optim.Optimizer:
     return torch.optim.AdamW(groups, lr=recipe.rate, weight_decay=recipe.decay)
 
 
-def _batches(
-    training_samples: TrainingSamples, course: Course, done: int, steps: int, steps_per_epoch: int
-) -> Iterator[Tensor]:
+def _batches(training_samples: TrainingSamples, course: Course, done: int) -> Iterator[Tensor]:
     """The batches still to come, in the order that the seed gives each epoch."""
-    plan = []
-    for epoch in range(done // steps_per_epoch, steps // steps_per_epoch):
+    size, plan = course.recipe.batch, []
+    for epoch in range(course.recipe.epochs):
         order = generator(course.seed, "order", epoch).permutation(len(training_samples)).tolist()
-        size = course.recipe.batch
-        rows = [
-            [(epoch, i) for i in order[k * size : (k + 1) * size]] for k in range(steps_per_epoch)
-        ]
-        plan += rows[done - epoch * steps_per_epoch :] if epoch == done // steps_per_epoch else rows
-    return iter(DataLoader(training_samples, batch_sampler=plan, num_workers=course.workers))  # type: ignore[arg-type]  # lists of lists serve
+        plan += [[(epoch, i) for i in order[k : k + size]] for k in range(0, len(order), size)]
+    return iter(DataLoader(training_samples, batch_sampler=plan[done:], num_workers=course.workers))  # type: ignore[arg-type]  # lists of lists serve
 
 
 def _learn(state: _State, course: Course, planes: Tensor, steps: int) -> float:

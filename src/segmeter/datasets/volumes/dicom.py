@@ -209,10 +209,9 @@ def _ordered(folder: Path, slices: list[tuple[Path, Any]]) -> Series:
     for file, record in slices:
         for word, usual in _RESCALE.items():  # GDCM takes "-10x4" for -10
             float(record.get(f"Rescale{word}", usual))
-        same = (record.Rows, record.Columns) == (first.Rows, first.Columns)
-        if not same or not np.allclose(
-            record.ImageOrientationPatient, first.ImageOrientationPatient, atol=1e-3
-        ):
+        turned = np.subtract(record.ImageOrientationPatient, first.ImageOrientationPatient)
+        size = (record.Rows, record.Columns)
+        if size != (first.Rows, first.Columns) or not np.allclose(turned, 0, atol=1e-3):
             raise BadInput(f"'{file}' has another size or direction than '{slices[0][0].name}'")
     normal = np.cross(row, column)
     places = np.array([np.dot(r.ImagePositionPatient, normal) for _, r in slices])
@@ -278,9 +277,8 @@ def _segments(series: Series, file: Path, record: Any) -> Objects:
         if np.abs(index - (0, 0, level)).max() > 0.5 or not 0 <= level < series.grid.size[2]:
             raise BadInput(f"'{file}': a frame lies where its series has no slice")
         segment = groups if "SegmentIdentificationSequence" in groups else shared
-        number = (
-            0 if labelled else int(segment.SegmentIdentificationSequence[0].ReferencedSegmentNumber)
-        )
+        identity = None if labelled else segment.SegmentIdentificationSequence[0]
+        number = int(identity.ReferencedSegmentNumber) if identity else 0
         placed[number].append((level, bits.T))
     for segment in record.SegmentSequence:
         number = int(segment.SegmentNumber)

@@ -171,9 +171,8 @@ class Grid:
         low = between[:3, 3].round().astype(int)
         reach = _SAME / max(*other.shape, 1)
         aligned = np.allclose(between[:3, :3], np.eye(3), atol=reach)
-        return (
-            tuple(low.tolist()) if aligned and np.abs(between[:3, 3] - low).max() < _SAME else None
-        )
+        whole = np.abs(between[:3, 3] - low).max() < _SAME
+        return tuple(low.tolist()) if aligned and whole else None
 
     @property
     def _order(self) -> list[int]:

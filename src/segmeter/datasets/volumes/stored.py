@@ -296,9 +296,8 @@ def _names(fields: Mapping[str, str]) -> Iterator[Named]:
         segment = re.fullmatch(r"(Segment\d+)_Name", key)
         if segment:
             value, layer = (fields.get(f"{segment[1]}_{k}", "") for k in ("LabelValue", "Layer"))
-            yield Named(
-                int(value) if value.isdigit() else 1, name, int(layer) if layer.isdigit() else 0
-            )
+            value, layer = (value if value.isdigit() else "1", layer if layer.isdigit() else "0")
+            yield Named(int(value), name, int(layer))
         elif name.lstrip()[:1] in ("[", "{"):
             yield from _named_in_json(name)
 

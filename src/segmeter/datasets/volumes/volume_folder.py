@@ -15,7 +15,7 @@ import tomllib
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.capabilities import KnowsItsScan, capable
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.scenes import DatasetCard, SceneHeader, Volume
+from segmeter.core.scenes import DatasetCard, SceneHeader, Target, Volume
 from segmeter.core.sections import SCENE_NUMBERS
 from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
@@ -47,7 +47,7 @@ class VolumeSet(SceneSet[Case]):
         super().__init__(replace(card, missing=layout.missing()), layout.cases, read, Case.files)
 
 
-@catalogue.datasets.add("volumes", summary="your own folder of volumes and label maps")
+@catalogue.datasets.add("volumes", "your own folder of volumes and label maps")
 class VolumeFolder(VolumeSet):
     """NIfTI, NRRD, MetaImage or DICOM in the layouts of nnU-Net, TotalSegmentator, or pairs.
 
@@ -151,7 +151,7 @@ def _register(name: str, table: Mapping[str, Any]) -> None:
         homepage=table["homepage"], notes=notes,
     )  # fmt: skip
 
-    @catalogue.datasets.add(name, summary=card.summary)
+    @catalogue.datasets.add(name, card.summary)
     def make(data: str | Path | None = None, channel: int | str | None = None) -> VolumeSet:
         folder = set_folder(card, data, (f"Dataset{table['number']:03d}_*",), ())
         labelling, modality = Labelling(**rule), table["modality"]
@@ -179,19 +179,15 @@ class MiniVolume(Volume):
     def __init__(self, id: str) -> None:
         self.grid = Grid(_array(f"{id}.labels").shape, _array(f"{id}.affine"))
         self.slice_numbers = self.grid.slice_numbers
-        super().__init__(
-            "mini-volumes",
-            id,
-            lambda: self._turned("image"),
-            lambda: targets_in(self._turned("labels"), Labelling(names=_NAMES)),
-            header=self.grid.header(),
-        )
+        rule = Labelling(names=_NAMES)
+        lazily = partial(self._turned, "image"), lambda: targets_in(self._turned("labels"), rule)
+        super().__init__("mini-volumes", id, *lazily, header=self.grid.header())
 
     def _turned(self, name: str) -> npt.NDArray[Any]:
         return np.ascontiguousarray(self.grid.to_scene(_array(f"{self.id}.{name}")))
 
 
-@catalogue.datasets.add("mini-volumes", summary=card_of("mini-volumes").summary)
+@catalogue.datasets.add("mini-volumes", card_of("mini-volumes").summary)
 class MiniVolumes:
     """Two targets per volume, about 35 x 50 x 35 voxels of 1 mm."""
 
@@ -251,14 +247,11 @@ class ChallengeCase(Volume):
     window = None
 
     def __init__(self, dataset: str, path: Path, ground_truth: Path) -> None:
-        self.path = path
-        super().__init__(
-            dataset,
-            path.stem,
-            lambda: _volume(path, "imgs"),
-            lambda: targets_in(_volume(ground_truth, "gts"), Labelling(), f"'{ground_truth}'"),
-            header=self._head,
-        )
+        def targets() -> list[Target]:
+            return targets_in(_volume(ground_truth, "gts"), Labelling(), f"'{ground_truth}'")
+
+        self.path, voxels = path, partial(_volume, path, "imgs")
+        super().__init__(dataset, path.stem, voxels, targets, header=self._head)
 
     @property
     def modality(self) -> str:
@@ -290,7 +283,7 @@ def _volume(path: Path, name: str) -> npt.NDArray[Any]:
     return found
 
 
-@catalogue.datasets.add("cvpr25", summary="cases of the CVPR 2025 interactive challenge (.npz)")
+@catalogue.datasets.add("cvpr25", "cases of the CVPR 2025 interactive challenge (.npz)")
 class Cvpr25(SceneSet[tuple[Path, Path]]):
     """A folder of `.npz` files with `imgs`, `spacing` and maybe `boxes` and `gts`.
 

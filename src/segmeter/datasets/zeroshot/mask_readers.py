@@ -42,9 +42,8 @@ def label_png(
     """
 
     def read(file: Path, size: Size) -> Iterator[Target]:
-        for number, mask in masks_of_values(
-            one_number(read_values(file)), f"'{file}'", {0, *ignore}
-        ):
+        values = one_number(read_values(file))
+        for number, mask in masks_of_values(values, f"'{file}'", {0, *ignore}):
             yield Target(str(number), mask, label=(labels or {}).get(str(number), ""))
 
     return _pairs(_by_name(images, image_end), _by_name(masks, mask_end), read)
@@ -115,9 +114,8 @@ def _ade_masks(files: tuple[Path, ...], size: Size) -> Iterator[Target]:
             raise BadInput(f"'{file}' is grey; ADE20K codes classes in red and green")
         blue, green, red = np.moveaxis(values.astype(np.int64), 2, 0)
         kinds = (red // 10) * 256 + green
-        for number, mask in masks_of_values(
-            np.where(kinds > 0, kinds * 256 + blue, 0), f"'{file}'"
-        ):
+        numbers = np.where(kinds > 0, kinds * 256 + blue, 0)
+        for number, mask in masks_of_values(numbers, f"'{file}'"):
             kind, rank = divmod(number, 256)
             part = f"part{level}-" if level else ""
             yield Target(f"{part}{kind}-{rank}", mask, label=str(kind))

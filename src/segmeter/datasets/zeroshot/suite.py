@@ -58,17 +58,15 @@ class Kind:
         places = dict.fromkeys(p for p in (self.images, self.annotations) if p != ".")
         layout = " and ".join(f"'{self.name}/{place}'" for place in places) or f"'{self.name}'"
         part = f"a sample of {self.masks}" if self.sampled else str(self.masks)
-        return DatasetCard(
-            name=self.name,
-            summary=f"{self.title}: {self.about}",
-            licence=self.licence,
-            citation=self.citation,
-            targets=self.masks,
-            homepage=self.homepage,
-            notes=f"{self.split} belongs in {layout}. Segment Anything used {part} masks on"
+        notes = (
+            f"{self.split} belongs in {layout}. Segment Anything used {part} masks on"
             f" {self.image_count} images, faces blurred; its parts of large sets were not"
-            f" published. Reader {self.reader}: {Certainty[self.confidence]}.",
+            f" published. Reader {self.reader}: {Certainty[self.confidence]}."
         )
+        return DatasetCard(
+            self.name, f"{self.title}: {self.about}", self.licence, self.citation,
+            targets=self.masks, homepage=self.homepage, notes=notes,
+        )  # fmt: skip
 
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
@@ -78,7 +76,7 @@ _ALIASES = {"bbbc038": ("BBBC038", "BBBC038v1"), "lvis-v0.5": ("coco",)}
 
 
 def _register(kind: Kind) -> None:
-    @catalogue.datasets.add(kind.name, summary=kind.card.summary)
+    @catalogue.datasets.add(kind.name, kind.card.summary)
     def make(
         data: str | Path | None = None,
         images: str = kind.images,

@@ -231,9 +231,8 @@ def alternating_points_per_slice(target: Mask, n: int, draws: Draws) -> list[Cli
 
 def centre_point_per_slice(target: Mask, centre: Centre = "mass") -> list[Click]:
     """The middle of the largest component in every slice."""
-    return [
-        Click((z, *centre_of(target.slice(z), centre)), True) for z in foreground_slices(target)
-    ]
+    slices = {z: target.slice(z) for z in foreground_slices(target)}
+    return [Click((z, *centre_of(mask, centre)), True) for z, mask in slices.items()]
 
 
 def _ring(mask: Mask) -> Pixels:

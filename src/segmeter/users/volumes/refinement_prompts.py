@@ -176,14 +176,8 @@ def scribble_correction_3d(
             return found
         one = found.clicks[draws.below(len(found.clicks))]
         return Correction((one,), None, True, found.plane, found.fallback)
-    found = scribble_correction(
-        _turned(target),
-        _turned(prediction),
-        draws,
-        protocol,
-        fallback=_FALLBACK_3D,
-        always_draw=True,
-    )
+    seen = _turned(target), _turned(prediction), draws, protocol
+    found = scribble_correction(*seen, fallback=_FALLBACK_3D, always_draw=True)
     if found is None:
         return None
     one = found.clicks[draws.choose(len(found.clicks), 1)[0]]

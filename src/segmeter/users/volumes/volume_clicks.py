@@ -115,7 +115,7 @@ class Clicks:
 
 
 @catalogue.users.add(
-    "volume-centre-click", summary="volumes: clicks the deepest wrong voxel, in millimetres"
+    "volume-centre-click", "volumes: clicks the deepest wrong voxel, in millimetres"
 )
 @dataclass(frozen=True, slots=True)
 class VolumeCentreClick(Clicks):
@@ -133,7 +133,7 @@ class VolumeCentreClick(Clicks):
 
 
 @catalogue.users.add(
-    "volume-clicking-group", summary="volumes: clicks of an RClicks group (group=1..10; 0 for all)"
+    "volume-clicking-group", "volumes: clicks of an RClicks group (group=1..10; 0 for all)"
 )
 @dataclass(frozen=True, slots=True)
 class VolumeClickingGroup(Clicks):
@@ -166,9 +166,7 @@ class VolumeClickingGroup(Clicks):
         return None if voxel is None else Click(voxel, click.positive)
 
 
-@catalogue.users.add(
-    "cvpr25-clicks", summary="volumes: a box, then clicks as in the CVPR 2025 challenge"
-)
+@catalogue.users.add("cvpr25-clicks", "volumes: a box, then clicks as in the CVPR 2025 challenge")
 @dataclass(frozen=True, slots=True)
 @capable(GivesLater, GivesPrompts)
 class ChallengeClicks(Clicks):
@@ -243,7 +241,7 @@ def lasso(region: Mask, positive: bool = True) -> Scribble:
 
 
 @catalogue.users.add(
-    "lasso", summary="volumes: a closed line around the larger kind of error, in one slice"
+    "lasso", "volumes: a closed line around the larger kind of error, in one slice"
 )
 @dataclass(frozen=True, slots=True)
 @capable(GivesPrompts)
@@ -313,7 +311,7 @@ def autopet_clicks(
 
 
 @catalogue.users.add(
-    "autopet-clicks", summary="volumes: clicks on lesions and hot background, as in autoPET IV"
+    "autopet-clicks", "volumes: clicks on lesions and hot background, as in autoPET IV"
 )
 @dataclass(frozen=True, slots=True)
 class AutopetUser(Clicks):
