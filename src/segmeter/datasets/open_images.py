@@ -24,7 +24,8 @@ from segmeter.core.scenes import Target
 from segmeter.datasets.data_roots import card_of, images_below, set_folder
 from segmeter.datasets.groups import read_table
 from segmeter.datasets.image_files import named_errors, read_values
-from segmeter.datasets.zeroshot.listed import Item, Listed, Selection
+from segmeter.datasets.zeroshot.mask_readers import Item
+from segmeter.datasets.zeroshot.suite import Listed, Selection
 
 _TABLE = "test-annotations-object-segmentation.csv"
 _CARD = card_of("open-images")

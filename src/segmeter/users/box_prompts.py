@@ -1,4 +1,4 @@
-"""Boxes: a box around the object first, then clicks."""
+"""Boxes: a box around the object first, then clicks; prompts of Segment Anything's training."""
 
 from __future__ import annotations
 
@@ -13,14 +13,21 @@ import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import GivesLater, GivesPrompts, Team, capable
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.models import EncodedScene, Request, render
 from segmeter.core.prompts import Box, Prompt
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.measures.objects import iou
 from segmeter.users.adversary import Direction
-from segmeter.users.error_prompts import Generators, Given, Teamed, centre_click
+from segmeter.users.error_prompts import (
+    Generators,
+    Given,
+    Teamed,
+    centre_click,
+    random_point,
+    training_point,
+)
 
 # Segment Anything's training noise: a tenth of the side, at most 20 pixels.
 SHARE, LIMIT_PX = 0.1, 20.0
@@ -97,6 +104,34 @@ class BoxThenClicks:
         if observation.prompts:
             return centre_click(observation)
         return _FITS[self.fit](observation.target, rng)
+
+
+@catalogue.users.add("training-prompts", "prompts of SAM's training: random points, boxes")
+@dataclass(frozen=True, slots=True)
+@capable(GivesPrompts)
+class TrainingPrompts:
+    """First a random point on the object or a noisy box, then random points on the error.
+
+    The noise of the box is `sam` (normal with a tenth of the side, clipped to 20 pixels) or `sam2`
+    (uniform within a tenth of the side and 20 pixels).
+    """
+
+    gives: ClassVar[frozenset[str]] = frozenset({"box"})
+    box: str = "sam"
+    boxes: float = 0.5  # share of sessions that start with a box
+    from_object: float = 0.0  # share of later points drawn from the object; 0.1 in SAM 2
+    name: str = "training-prompts"
+
+    def __post_init__(self) -> None:
+        check_choice("box", self.box, ("sam", "sam2"))
+
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
+        target = observation.target
+        if not observation.prompts and rng.random() < self.boxes:
+            return (jittered_box if self.box == "sam" else shaken_box)(target, rng)
+        if not observation.prompts or (self.from_object and rng.random() < self.from_object):
+            return random_point(target, rng)
+        return training_point(target, observation.mask, rng)
 
 
 LEVELS, PLACES = 3, 2

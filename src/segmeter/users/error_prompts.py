@@ -1,4 +1,8 @@
-"""Prompts in the error region: centre clicks, random clicks and scribbles."""
+"""Prompts in the error region: centre clicks, random clicks, scribbles, Segment Anything's points.
+
+For Segment Anything's points the whole error is looked at, all its components together, and a pixel
+may be clicked twice; the click benchmarks' robot (`centre-click`) never clicks a pixel again.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,15 @@ from segmeter.core.capabilities import GivesPrompts, Team, capable
 from segmeter.core.error_regions import Depth, deepest, deepest_sides, error_regions, squared_depth
 from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
+from segmeter.core.models import ProtocolName
+from segmeter.core.morphology import parts
 from segmeter.core.prompts import Click, Point, Prompt, Scribble
+from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 
 Generators = Sequence[np.random.Generator]
 Given = list[Prompt | None]
+Prediction = tuple[Target, Mask, ProtocolName]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +54,17 @@ def centre_clicks(observations: Sequence[Observation]) -> list[Found]:
     clicked = [tuple(_pixel(p) for p in s.prompts if isinstance(p, Click)) for s in observations]
     predictions = [(s.target, s.mask, done) for s, done in zip(observations, clicked, strict=True)]
     sides = zip(observations, deepest_sides(predictions), clicked, strict=True)
-    return [Found(_chosen(seen, *both), seen, done) for seen, both, done in sides]
+    return [
+        Found(_chosen(seen.mask, seen.protocol, *both), seen, done) for seen, both, done in sides
+    ]
 
 
-def _chosen(
-    observation: Observation, false_negatives: Depth, false_positives: Depth
-) -> Click | None:
-    positive = false_negatives.squared > false_positives.squared
-    point = false_negatives.point if positive else false_positives.point
+def _chosen(mask: Mask, protocol: ProtocolName, missed: Depth, added: Depth) -> Click | None:
+    positive = missed.squared > added.squared
+    point = missed.point if positive else added.point
     if point is not None:
         return Click(point, positive)
-    published = observation.protocol == "published"
-    return Click((0,) * len(observation.mask.shape), False) if published else None
+    return Click((0,) * len(mask.shape), False) if protocol == "published" else None
 
 
 class Teamed:
@@ -247,3 +254,92 @@ def _walk(
             break
         path.append(max(nearby, key=lambda pixel: int(depth[pixel])))
     return path
+
+
+def next_points(predictions: Sequence[Prediction]) -> list[Click | None]:
+    """Clicks on the pixels of the whole error that lie farthest from the error's boundary.
+
+    Positive when the false negatives are deeper than the false positives; first in raster
+    order among equally deep pixels; the image's border counts as boundary. Equally deep:
+    `published` clicks the false positive, `corrected` the one in the larger component (of
+    8-connected pixels), and the false negative when these are equal too. With no error,
+    `corrected` accepts the mask, while `published` gives a negative click at (0, 0).
+
+    >>> square = Target("a", Mask.box((9, 9), (2, 2), (7, 7)))
+    >>> next_points([(square, Mask.empty((9, 9)), "corrected")])
+    [Click(point=(4, 4), positive=True)]
+    >>> next_points([(square, square.mask, "published")])
+    [Click(point=(0, 0), positive=False)]
+    """
+    sides = deepest_sides([(target, prediction, ()) for target, prediction, _ in predictions])
+    pairs = zip(predictions, sides, strict=True)
+    return [_on_whole_error(prediction, *both) for prediction, both in pairs]
+
+
+def random_point(target: Target, rng: np.random.Generator) -> Click:
+    """A positive click on the object, every judged pixel as likely as the other: one draw."""
+    nothing = Mask.empty(target.mask.shape)
+    click = drawn_click(error_regions(target, nothing)[0], nothing, rng)
+    assert click is not None
+    return click
+
+
+def _on_whole_error(prediction: Prediction, missed: Depth, added: Depth) -> Click | None:
+    """As `next_points` breaks ties: by the components that the two deepest pixels belong to."""
+    target, mask, protocol = prediction
+    if protocol == "corrected" and missed.squared == added.squared and missed.point is not None:
+        regions = zip(error_regions(target, mask), (missed.point, added.point), strict=True)
+        areas = [next(p.area for p in parts(region) if p[point]) for region, point in regions]
+        if areas[0] >= areas[1]:
+            return Click(missed.point, True)
+    return _chosen(mask, protocol, missed, added)
+
+
+def _points(users: Sequence[Any], seen: Sequence[Observation], draws: Generators) -> Given:
+    """The points of all such users of a scene, found in one call."""
+    found: Given = [*next_points([(s.target, s.mask, s.protocol) for s in seen])]
+    for k, now in enumerate(seen):
+        if users[k].starts_anywhere and not now.prompts:
+            found[k] = random_point(now.target, draws[k])
+    return found
+
+
+@catalogue.users.add("centre-point", "Segment Anything's points: deepest pixel of the whole error")
+@dataclass(frozen=True, slots=True)
+class CentrePoint(Teamed):
+    """Clicks the object's centre, then the deepest pixel of the whole error."""
+
+    team: ClassVar[Team] = staticmethod(_points)
+    starts_anywhere: ClassVar[bool] = False
+    name: str = "centre-point"
+
+
+@catalogue.users.add("random-point", "as centre-point, with the first point anywhere on the object")
+@dataclass(frozen=True, slots=True)
+class RandomPoint(CentrePoint):
+    """Clicks anywhere on the object, then the deepest pixel of the whole error."""
+
+    starts_anywhere: ClassVar[bool] = True
+    name: str = "random-point"
+
+
+def training_point(target: Target, mask: Mask, rng: np.random.Generator) -> Click:
+    """A click on a wrong pixel, all equally likely; its sign is that of the error.
+
+    Without an error it is a negative click on the background, or a positive one where the object
+    fills the image. Pixels may be clicked twice.
+
+    >>> square = Target("a", Mask.box((4, 4), (0, 0), (2, 2)))
+    >>> training_point(square, Mask.empty((4, 4)), np.random.default_rng(0)).positive
+    True
+    """
+    missed, wrong = error_regions(target, mask)
+    if not missed.area + wrong.area:
+        whole = Mask.box(mask.shape, (0,) * len(mask.shape), mask.shape)
+        judged = target.mask if target.ignore is None else target.mask | target.ignore
+        missed, wrong = Mask.empty(mask.shape), whole - judged
+        if not wrong:
+            missed = target.mask
+    click = drawn_click(missed, wrong, rng)
+    assert click is not None
+    return click

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.datasets.zeroshot import mask_readers
-from segmeter.datasets.zeroshot.listed import sampled
-from segmeter.datasets.zeroshot.suite import SUITE
+from segmeter.datasets.zeroshot.suite import SUITE, sampled
 
 ABBREVIATIONS = {"bbbc038": "bbbc038v1", "lvis-v0.5": "lvis"}
 

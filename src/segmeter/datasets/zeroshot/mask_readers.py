@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -23,7 +24,17 @@ from segmeter.datasets.coco_json import CocoJson
 from segmeter.datasets.data_roots import by_name, images_below, images_in
 from segmeter.datasets.image_files import MOST_PIXELS, named_errors, read_values
 from segmeter.datasets.mask_files import masks_of_values, one_number
-from segmeter.datasets.zeroshot.listed import Item, Size
+
+Size = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One image; `masks` reads its targets, given its `(H, W)`, from `files`."""
+
+    image: Path
+    masks: Callable[[Size], Iterable[Target]]
+    files: tuple[Path, ...] = ()
 
 
 def label_png(
