@@ -284,8 +284,10 @@ def fit(cases: Sequence[Case], start: Sequence[float] = _START) -> Fit:
     def mean_loss(logs: npt.NDArray[np.float64]) -> float:
         return float(_losses(logs, cases).mean()) if logs[2] < 0 else math.inf
 
-    options = {"maxfev": 400, "xatol": 2e-3, "fatol": 1e-5}
-    best = minimize(mean_loss, np.log(start), method="Nelder-Mead", options=options)
+    best = minimize(
+        mean_loss, np.log(start), method="Nelder-Mead",
+        options={"maxfev": 400, "xatol": 2e-3, "fatol": 1e-5},
+    )  # fmt: skip
     values = [float(v) for v in np.exp(best.x)]
     numbers, errors = Numbers(*values[:4]), Numbers(*_errors(best.x, cases)[:4])
     return Fit(numbers, errors, values[4], values[5], float(best.fun), len(cases))

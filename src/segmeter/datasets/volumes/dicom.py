@@ -210,8 +210,8 @@ def _ordered(folder: Path, slices: list[tuple[Path, Any]]) -> Series:
         for word, usual in _RESCALE.items():  # GDCM takes "-10x4" for -10
             float(record.get(f"Rescale{word}", usual))
         turned = np.subtract(record.ImageOrientationPatient, first.ImageOrientationPatient)
-        size = (record.Rows, record.Columns)
-        if size != (first.Rows, first.Columns) or not np.allclose(turned, 0, atol=1e-3):
+        extent = (record.Rows, record.Columns)
+        if extent != (first.Rows, first.Columns) or not np.allclose(turned, 0, atol=1e-3):
             raise BadInput(f"'{file}' has another size or direction than '{slices[0][0].name}'")
     normal = np.cross(row, column)
     places = np.array([np.dot(r.ImagePositionPatient, normal) for _, r in slices])

@@ -380,6 +380,6 @@ REFINEMENTS = (
 
 for _refinement in REFINEMENTS:
     _left = {"kind"} if _refinement.found is scribble_correction else {"kind", "drawn"}
-    _own = {f.name: f.default for f in fields(Refiner) if f.name not in _left}
+    _own: dict[str, Any] = {f.name: f.default for f in fields(Refiner) if f.name not in _left}
     _own |= {"start": _refinement.start, "n": _refinement.n}
     _register(_refinement.name, _refinement.summary, partial(Refiner, _refinement, **_own), _own)
