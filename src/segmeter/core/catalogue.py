@@ -370,7 +370,8 @@ def _text(value: Any) -> str:
         raise BadInput(f"option {value!r} cannot be written down; {OPTIONS_ARE}") from error
 
 
-_neighbours: dict[str, dict[str, Path]] = {}  # of each module made here: what it imported
+# Of each module made here: the files of the neighbours that it imported, with their digests.
+_neighbours: dict[str, dict[str, tuple[Path, str]]] = {}
 
 
 def module_of(path: Path) -> ModuleType:
@@ -389,7 +390,7 @@ def module_of(path: Path) -> ModuleType:
     source = resolved.read_bytes()
     title = f"segmeter_file_{fingerprint(resolved, source, size=6)}"
     known = sys.modules.get(title)
-    if known is not None and known.__dict__["__neighbours__"] == _contents(_neighbours[title]):
+    if known is not None and all(_digest(p) == old for p, old in _neighbours[title].values()):
         return known
     for name in {name for names in _neighbours.values() for name in names}:
         sys.modules.pop(name, None)  # another folder's module of that name, or an older one
@@ -410,8 +411,8 @@ def module_of(path: Path) -> ModuleType:
         sys.path.remove(str(resolved.parent))
         if str(resolved.parent) not in sys.path:
             sys.path.append(str(resolved.parent))  # for imports inside functions
-    _neighbours[title] = _imported_from(resolved.parent, set(sys.modules) - before - {title})
-    module.__dict__["__neighbours__"] = _contents(_neighbours[title])
+    imported = _imported_from(resolved.parent, set(sys.modules) - before - {title})
+    _neighbours[title] = {name: (path, _digest(path)) for name, path in imported.items()}
     return module
 
 
@@ -427,11 +428,8 @@ def _imported_from(folder: Path, names: set[str]) -> dict[str, Path]:
     }
 
 
-def _contents(files: Mapping[str, Path]) -> dict[str, str]:
-    return {
-        name: fingerprint(path.read_bytes()) if path.is_file() else ""
-        for name, path in files.items()
-    }
+def _digest(path: Path) -> str:
+    return fingerprint(path.read_bytes()) if path.is_file() else ""
 
 
 def objects_in(path: Path) -> list[str]:

@@ -13,7 +13,7 @@ CSV or parquet with the columns `scene`, `round` (from 1) and `prompt`, the prom
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -112,20 +112,19 @@ def read_clicks(path: Path, images: Images = None) -> Clicks:
     texts = {name: column.dictionary.to_pylist() for name, column in words.items()}
     x, y, w, h = (table[name].to_numpy() for name in NUMBERS)
 
-    def refuse(wrong: npt.NDArray[np.bool_], what: Callable[[int], str]) -> None:
+    def refuse(wrong: npt.NDArray[np.bool_], what: str, *values: Ints) -> None:
         if wrong.any():
             at = int(wrong.argmax())
-            raise BadInput(f"{path.name}, row {at + 2}: {what(at)}")
+            shown = what.format(*(column[at] for column in values))
+            raise BadInput(f"{path.name}, row {at + 2}: {shown}")
 
-    refuse(np.minimum(w, h) < 1, lambda at: f"an image of w {w[at]} x h {h[at]} has no pixel")
+    refuse(np.minimum(w, h) < 1, "an image of w {} x h {} has no pixel", w, h)
     outside = (x < -_MARGIN * w) | (y < -_MARGIN * h)
     outside |= (x > (1 + _MARGIN) * w) | (y > (1 + _MARGIN) * h)
-    place = "the click at x {}, y {} lies outside the image of w {} x h {}"
-    refuse(outside, lambda at: place.format(x[at], y[at], w[at], h[at]))
+    refuse(outside, "the click at x {}, y {} lies outside the image of w {} x h {}", x, y, w, h)
     for name, known in _KNOWN.items():
         strange = np.array([word not in known for word in texts[name]], dtype=bool)
-        message = f"'{name}' is none of {', '.join(known)}"
-        refuse(strange[codes[name]], lambda _, message=message: message)  # type: ignore[misc]  # mypy cannot type a default in a lambda
+        refuse(strange[codes[name]], f"'{name}' is none of {', '.join(known)}")
     keys, key_of = _keys(path, codes, texts, images)
     points = np.stack([np.clip(y, 0, h - 1), np.clip(x, 0, w - 1)], axis=1)
     mobile = np.array([word == "mobile" for word in texts["device"]], dtype=bool)
