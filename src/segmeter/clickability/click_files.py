@@ -29,6 +29,13 @@ from segmeter.datasets.recorded_clicks import COLUMNS, Clicks, Key
 
 Kind = Literal["first", "fn", "fp"]
 _MODELS = ("ritm", "sam", "simple", "mivos")
+Ints = npt.NDArray[np.int64]
+Why = Callable[[Key, Ints], str]
+# Objects that are looked at, spread over the file: reading all images would take long.
+_LOOKED_AT = 20
+# A person's click counts as on the object up to this share of the image's diagonal off it.
+_RADIUS = 0.01
+_MOST_TOLD = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +123,6 @@ def _rows(thing: Thing, round: Round, seed: int, per_target: int) -> Iterator[Se
     places = np.minimum(places, sums.size - 1)
     for y, x in np.transpose(np.unravel_index(places, map.weights.shape)) + map.low:
         yield *key, "pc" if rng.random() < 0.5 else "mobile", int(x), int(y), width, height
-
-
-Ints = npt.NDArray[np.int64]
-Why = Callable[[Key, Ints], str]
-# Objects that are looked at, spread over the file: reading all images would take long.
-_LOOKED_AT = 20
-# A person's click counts as on the object up to this share of the image's diagonal off it.
-_RADIUS = 0.01
-_MOST_TOLD = 8
 
 
 def left_out(clicks: Clicks, *reasons: Why) -> str:

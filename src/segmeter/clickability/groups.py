@@ -45,6 +45,8 @@ Share = tuple[float, float]
 Frame = tuple[int, int, int, int]  # the image's height and width, the box's first pixel
 _MASK = (1 << 64) - 1
 _PROTOCOLS: tuple[ProtocolName, ...] = ("corrected", "published")
+Weights = npt.NDArray[np.float64]
+Voxel = tuple[int, ...]
 
 
 def share_of_group(group: int, groups: int = GROUPS) -> tuple[float, float]:
@@ -210,10 +212,6 @@ def drawn_on_prior(draws: Sequence[Draw]) -> list[Point | None]:
     numbers = kernel_numbers(shipped("later"), (height, width))
     found = compiled.prior_clicks(masks.boxes, tasks, (height, width), numbers, threads())
     return [None if y < 0 else (y, x) for y, x in found]
-
-
-Weights = npt.NDArray[np.float64]
-Voxel = tuple[int, ...]
 
 
 def volume_prior(

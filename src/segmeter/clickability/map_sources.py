@@ -37,6 +37,8 @@ NAMES = ("prior", "uniform", "distance", "saliency", "saliency-crop", "network")
 _TRAINED = NAMES[3:]
 _MOST_KEPT = 512
 _ROUND: dict[bool, Round] = {True: "first", False: "later"}
+SCORES = ("nss", "pde", "ks", "pl1", "wd", "energy")
+_SEED = 42
 
 
 class FirstRounds:
@@ -114,10 +116,6 @@ def _needed(name: str, checkpoint: Path | None) -> Path:
             f"the clickability map '{name}' needs weights; add checkpoint=FILE to the user"
         )
     return checkpoint
-
-
-SCORES = ("nss", "pde", "ks", "pl1", "wd", "energy")
-_SEED = 42
 
 
 def map_scores(

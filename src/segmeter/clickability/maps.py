@@ -33,6 +33,15 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Scene, Target
 from segmeter.kernels import compiled
 
+Weights = npt.NDArray[np.float32]
+# People's dots are blurred by this many pixels on a full-HD image, less on smaller ones.
+SIGMA = 5.0
+_FULL_HD = math.hypot(1920, 1080)
+Round = Literal["first", "later"]
+# A click counts if it misses the object by at most this share of the image's diagonal.
+REACH = 0.01
+_LEAST_JITTER = 0.1  # pixels
+
 
 def depth_px(inside: npt.NDArray[np.bool_] | npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     """Distance in pixels from every pixel of a region to the nearest one outside, `(H, W)`.
@@ -46,13 +55,6 @@ def depth_px(inside: npt.NDArray[np.bool_] | npt.NDArray[np.uint8]) -> npt.NDArr
     roots = cv2.distanceTransform(inside.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
     squared = np.rint(np.square(roots, dtype=np.float64))
     return np.sqrt(squared, out=squared).astype(np.float32)
-
-
-Weights = npt.NDArray[np.float32]
-
-# People's dots are blurred by this many pixels on a full-HD image, less on smaller ones.
-SIGMA = 5.0
-_FULL_HD = math.hypot(1920, 1080)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +187,6 @@ def soft_error_region(
 def _over(error_region: Mask, weights: Weights) -> ClickabilityMap:
     shape, low = error_region.shape, error_region.low
     return ClickabilityMap((shape[0], shape[1]), (low[0], low[1]), weights)
-
-
-Round = Literal["first", "later"]
-# A click counts if it misses the object by at most this share of the image's diagonal.
-REACH = 0.01
-_LEAST_JITTER = 0.1  # pixels
 
 
 @dataclass(frozen=True, slots=True)

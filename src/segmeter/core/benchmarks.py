@@ -21,6 +21,7 @@ Row = dict[str, Any]
 T = TypeVar("T")
 FEWEST_PAIRS = 6
 """Cases that a test needs: exchanging two models in five cannot reach p = 0.05."""
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def too_few(cases: int, unit: str) -> str:
@@ -199,9 +200,6 @@ class RunOption:
                 f"not {value}"
             )
         return value
-
-
-_KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 @dataclass(frozen=True, slots=True)

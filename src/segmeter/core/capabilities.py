@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["capability"]  # to type checkers it is imported
 
 Declaring = TypeVar("Declaring")
+JudgePair: TypeAlias = "Callable[[Target, Mask], tuple[float, float]]"
+PhraseObjects: TypeAlias = "tuple[str, bool, Sequence[tuple[Sequence[Mask], Sequence[Mask]]]]"
+"""A phrase, whether its objects are annotated exhaustively, and the objects and crowd regions of
+each annotator."""
 
 
 class _Capability(type):
@@ -61,9 +65,6 @@ def capable(*declared: object) -> Callable[[Declaring], Declaring]:
         return cls
 
     return declare
-
-
-JudgePair: TypeAlias = "Callable[[Target, Mask], tuple[float, float]]"
 
 
 @capability
@@ -263,11 +264,6 @@ class HasVocabulary(Protocol):
 
     absent_classes: Sequence[str]
     classes_by_scene: Mapping[str, frozenset[str]]
-
-
-PhraseObjects: TypeAlias = "tuple[str, bool, Sequence[tuple[Sequence[Mask], Sequence[Mask]]]]"
-"""A phrase, whether its objects are annotated exhaustively, and the objects and crowd regions of
-each annotator."""
 
 
 @capability

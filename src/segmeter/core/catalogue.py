@@ -37,6 +37,9 @@ EXTRAS = {
 }
 """Packages that are installed with an extra of segmeter, and its name."""
 OPTIONS_ARE = "options are text, numbers, true or false, and lists of these"
+_IMAGE_NAMES = frozenset({"image", "img", "pixels", "picture", "frame", "x"})
+# Of each module made here: the files of the neighbours that it imported, with their digests.
+_neighbours: dict[str, dict[str, tuple[Path, str]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,9 +314,6 @@ def adapted_model(thing: Any, name: str = "") -> Any:
     return importlib.import_module(f"{models.room}.adapters").as_model(thing, name)
 
 
-_IMAGE_NAMES = frozenset({"image", "img", "pixels", "picture", "frame", "x"})
-
-
 def _adapted(thing: Any, name: str) -> Callable[..., Any]:
     """Makes a model of a class, a function without needs, or what adapters take.
 
@@ -368,10 +368,6 @@ def _text(value: Any) -> str:
         return json.dumps(value).replace("&", "\\u0026")
     except TypeError as error:
         raise BadInput(f"option {value!r} cannot be written down; {OPTIONS_ARE}") from error
-
-
-# Of each module made here: the files of the neighbours that it imported, with their digests.
-_neighbours: dict[str, dict[str, tuple[Path, str]]] = {}
 
 
 def module_of(path: Path) -> ModuleType:

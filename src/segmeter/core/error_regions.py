@@ -20,6 +20,7 @@ from segmeter.kernels import compiled, threads
 
 # float32 roots tell n from n + 1 under the root only up to here.
 _FLOAT32_DEPTH = 2048
+Prediction = tuple[Target, Mask, Sequence[tuple[int, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,6 @@ def deepest(mask: Mask, barred: Iterable[tuple[int, ...]] = ()) -> Depth:
     if place is None:
         return Depth(0, None)
     return Depth(squared, tuple(int(p) + a for p, a in zip(place, mask.low, strict=True)))
-
-
-Prediction = tuple[Target, Mask, Sequence[tuple[int, ...]]]
 
 
 def deepest_sides(predictions: Sequence[Prediction]) -> list[tuple[Depth, Depth]]:

@@ -20,6 +20,11 @@ Labels = npt.NDArray[np.int32]
 # How many axes a step to a neighbour may change, by the number of axes.
 _STEPS = {2: {4: 1, 8: 2}, 3: {6: 1, 18: 2, 26: 3}}
 _NEIGHBOURS = {1: 6, 2: 18, 3: 26}
+Floats = npt.NDArray[np.float64]
+Spacing = Sequence[float]
+# Two squared depths in mm whose ratio is nearer to one than this are equal: sums of three
+# products of decimals differ in their last digits by the order in which they were found.
+_SAME_DEPTH = 1e-9
 
 
 def components(bits: Bits, connectivity: Connectivity | None = None) -> tuple[Labels, int]:
@@ -134,14 +139,6 @@ def _plain_components(bits: Bits, steps: int) -> tuple[Labels, int]:
     labels = np.zeros(bits.shape, dtype=np.int32)
     count = int(ndimage.label(bits, near, output=labels))
     return labels, count
-
-
-Floats = npt.NDArray[np.float64]
-Spacing = Sequence[float]
-
-# Two squared depths in mm whose ratio is nearer to one than this are equal: sums of three
-# products of decimals differ in their last digits by the order in which they were found.
-_SAME_DEPTH = 1e-9
 
 
 def check_spacing(spacing_mm: Spacing, dimensions: int) -> tuple[float, ...]:

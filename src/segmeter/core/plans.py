@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from segmeter.core.models import ProtocolName
 
 Kind = Literal["model", "method"]
+_NEEDED = ("benchmark", "segmenters", "datasets")  # a plan may leave out what a request may
+_MOST = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,6 @@ def _is_specs(value: Any) -> bool:
     )
 
 
-_NEEDED = ("benchmark", "segmenters", "datasets")  # a plan may leave out what a request may
-_MOST = 2**31
 _IS_FIELD: dict[str, Callable[[Any], bool]] = {
     "benchmark": lambda v: isinstance(v, str),
     "segmenters": _is_specs,

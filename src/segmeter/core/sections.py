@@ -20,6 +20,9 @@ from segmeter.core.scenes import SceneHeader
 
 Record = TypeVar("Record")
 Numbers = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer]
+SCENE_NUMBERS = (("z", 0, 1), ("y", 0, 1), ("x", 0, 1))
+"""For each axis `(z, y, x)` the file's word for a slice, the first number and the step; these
+count along the axes of the scene, where a file's own numbers are unknown."""
 
 
 class WithLimits(Protocol):
@@ -320,11 +323,6 @@ class Greys:
         """Grey values 0 to 255 of codes, in the window."""
         low, high = self.CODES[1:3]
         return np.asarray(np.interp(codes, (low, high), (0, 255)), dtype=np.uint8)
-
-
-SCENE_NUMBERS = (("z", 0, 1), ("y", 0, 1), ("x", 0, 1))
-"""For each axis `(z, y, x)` the file's word for a slice, the first number and the step; these
-count along the axes of the scene, where a file's own numbers are unknown."""
 
 
 @dataclass(frozen=True, slots=True)

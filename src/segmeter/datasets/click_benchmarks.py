@@ -40,6 +40,16 @@ from segmeter.datasets.labelmaps import fields_of, read_mat
 
 Colours = npt.NDArray[np.uint8]
 Decoded = tuple[Mask, Mask | None]
+_IGNORED = 220  # the grey value of the outlines' colour
+_VOC_CARD = card_of("pascal-voc")
+CLASSES = (
+    *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
+    *("diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa"),
+    *("train", "tvmonitor"),
+)
+_SBD_CARD = card_of("sbd")
+_TETRIS_IMAGES = 2000
+_TETRIS_CARD = card_of("tetris")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +129,6 @@ for _layout in _LAYOUTS:
     catalogue.datasets.add(_layout.card.name, _layout.card.summary)(partial(paired, _layout))
 
 
-_IGNORED = 220  # the grey value of the outlines' colour
-
-_VOC_CARD = card_of("pascal-voc")
-
-
 def _listed_images(
     card: DatasetCard,
     file: Path,
@@ -190,15 +195,6 @@ def read_plain_pickle(path: Path) -> Any:
         return _NoObjects(file).load()
 
 
-CLASSES = (
-    *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
-    *("diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa"),
-    *("train", "tvmonitor"),
-)
-
-_SBD_CARD = card_of("sbd")
-
-
 @catalogue.datasets.add("sbd", _SBD_CARD.summary)
 def sbd(data: str | Path | None = None, split: str = "val") -> ImageSet:
     """Images in the order of the list, each with its objects by ascending number.
@@ -224,11 +220,6 @@ def _instances(scene: str, path: Path) -> list[Target]:
         for number in np.unique(labels)
         if number > 0
     ]
-
-
-_TETRIS_IMAGES = 2000
-
-_TETRIS_CARD = card_of("tetris")
 
 
 @catalogue.datasets.add("tetris", _TETRIS_CARD.summary)

@@ -40,6 +40,9 @@ from segmeter.datasets.data_roots import (
 from segmeter.datasets.image_files import MOST_PIXELS, image_size, named_errors, read_rgb
 
 Crowd = Literal["leave-out", "keep"]
+_COCO, _LVIS = card_of("coco"), card_of("lvis")
+Entry = Mapping[str, Any]
+_SACO = card_of("saco")
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,9 +315,6 @@ def _files(record: Mapping[str, Any]) -> Iterator[str]:
             yield "/".join(path.parts[-2:])
 
 
-_COCO, _LVIS = card_of("coco"), card_of("lvis")
-
-
 @catalogue.datasets.add("coco", _COCO.summary)
 def coco(
     data: str | Path | None = None,
@@ -363,11 +363,6 @@ def images_beside(annotations: Path) -> Path:
     places = [root / f"{part[1]}{year}", root / "images" / f"{part[1]}{year}"] if part else []
     places += [root / "images", annotations.parent / "images"]
     return next((place for place in places if place.is_dir()), annotations.parent)
-
-
-Entry = Mapping[str, Any]
-
-_SACO = card_of("saco")
 
 
 @capable(HasPhrases)

@@ -29,6 +29,8 @@ _MASKS = Path(__file__).with_name("mini.json")
 _SMALL, _LARGE = 0.01, 0.1
 
 _CARD = card_of("mini")
+Bits = npt.NDArray[np.bool_]
+_COUNTED = 100  # scenes of a set whose objects are counted, by drawing them
 
 
 @catalogue.datasets.add("mini", _CARD.summary)
@@ -96,10 +98,6 @@ def _installed(package: str) -> Path:
     if spec is None or spec.origin is None:
         raise NotFound(f"mini: the package '{package}', whose images it shows, is not installed")
     return Path(spec.origin).parent
-
-
-Bits = npt.NDArray[np.bool_]
-_COUNTED = 100  # scenes of a set whose objects are counted, by drawing them
 
 
 @catalogue.datasets.add("drawn", "drawn ellipses, rings, thin and scattered objects")

@@ -29,6 +29,12 @@ from segmeter.datasets.zeroshot.suite import Listed, Selection
 
 _TABLE = "test-annotations-object-segmentation.csv"
 _CARD = card_of("open-images")
+MARGIN = 0.01
+PERSONS = frozenset({"/m/01g317", "/m/04yx4", "/m/03bt1vf", "/m/01bl7v", "/m/05r655"})
+"""Person, Man, Woman, Boy, Girl."""
+_UNKNOWN = "Unknown"
+_SLACK = 1e-9
+_ATTRIBUTES = {"gender": "GenderPresentation", "age": "AgePresentation"}
 
 
 @catalogue.datasets.add("open-images", _CARD.summary)
@@ -75,15 +81,6 @@ def _masks(entries: Sequence[tuple[str, str, Path]], size: tuple[int, int]) -> I
             small = bits.astype(np.uint8)
             bits = cv2.resize(small, size[::-1], interpolation=cv2.INTER_NEAREST_EXACT) > 0
         yield Target(name, Mask.of(np.ascontiguousarray(bits)), label=label)
-
-
-MARGIN = 0.01
-PERSONS = frozenset({"/m/01g317", "/m/04yx4", "/m/03bt1vf", "/m/01bl7v", "/m/05r655"})
-"""Person, Man, Woman, Boy, Girl."""
-
-_UNKNOWN = "Unknown"
-_SLACK = 1e-9
-_ATTRIBUTES = {"gender": "GenderPresentation", "age": "AgePresentation"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,10 @@ _KNOWN = {"click_type": ("first", "fn", "fp"), "device": ("pc", "mobile")}
 # People may miss the image by a little; farther than this share of its sides is a mistake.
 _MARGIN = 0.05
 _MADE_BY = re.compile(r"(_(pc|mobile)_\d+)?")
+Session = tuple[str, str, str, str]
+"""Dataset, scene, target, annotator; empty where the table does not name one."""
+RecordedPrompts = Mapping[Session, Mapping[int, tuple[Prompt, ...]]]
+_KEY = ("dataset", "scene", "target", "annotator")
 
 
 class UnknownImage(BadInput):
@@ -203,12 +207,6 @@ def previous_mask(folder: Path, key: Key) -> npt.NDArray[np.float32]:
     if pixels is None:
         raise BadInput(f"'{path}' is not an image")
     return np.asarray(pixels / np.float32(255), dtype=np.float32)
-
-
-Session = tuple[str, str, str, str]
-"""Dataset, scene, target, annotator; empty where the table does not name one."""
-RecordedPrompts = Mapping[Session, Mapping[int, tuple[Prompt, ...]]]
-_KEY = ("dataset", "scene", "target", "annotator")
 
 
 @lru_cache(maxsize=4)

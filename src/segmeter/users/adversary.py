@@ -43,6 +43,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 DISC = 5.0
+Direction = Literal["best", "worst"]
+Place = tuple[float, float]
+STEPS = 10
+ALLOWANCE = 1.05
+DICE_WEIGHT = 1e-3
+BETTER_BY = 1e-6  # in `corrected`: more than rounding can do
+PIXELS_AT_ONCE = {"cpu": 1 << 21, "cuda": 1 << 26}
+"""Pixels of network input whose activations are kept for the way back, by device."""
+Pixel = tuple[int, int]
 
 
 class Adam:
@@ -102,17 +111,6 @@ def disc_sum(point: Tensor, plane: Tensor, radius: float = DISC) -> Tensor:
     squared = (rows[:, None] - centre[0]).square() + (columns - centre[1]).square()
     covered = (radius + 0.5 - squared.clamp_min(1e-12).sqrt()).clamp(0, 1)
     return (covered * near).sum()
-
-
-Direction = Literal["best", "worst"]
-Place = tuple[float, float]
-
-STEPS = 10
-ALLOWANCE = 1.05
-DICE_WEIGHT = 1e-3
-BETTER_BY = 1e-6  # in `corrected`: more than rounding can do
-PIXELS_AT_ONCE = {"cpu": 1 << 21, "cuda": 1 << 26}
-"""Pixels of network input whose activations are kept for the way back, by device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +321,6 @@ def _judge(
         climber.judge(place, far)
 
 
-Pixel = tuple[int, int]
 Attempts = dict[tuple[str, str, ProtocolName, int], Attempt]
 """By user, target, protocol and round."""
 

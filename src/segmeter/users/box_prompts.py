@@ -31,6 +31,12 @@ from segmeter.users.error_prompts import (
 
 # Segment Anything's training noise: a tenth of the side, at most 20 pixels.
 SHARE, LIMIT_PX = 0.1, 20.0
+LEVELS, PLACES = 3, 2
+_AT_ONCE = 64
+Shift = tuple[float, ...]
+"""Shifts of top, left, bottom and right, in units of the reach."""
+# One or two sides at a time: 32 neighbours of a box.
+_STAR = [np.array(m) for m in product((-1, 0, 1), repeat=4) if 1 <= sum(map(abs, m)) <= 2]
 
 
 def tight_box(target: Target) -> Box:
@@ -134,10 +140,6 @@ class TrainingPrompts:
         return training_point(target, observation.mask, rng)
 
 
-LEVELS, PLACES = 3, 2
-_AT_ONCE = 64
-
-
 @dataclass(frozen=True, slots=True)
 class BoxTrial:
     """A box that was tried and what came of it."""
@@ -198,12 +200,6 @@ def search_boxes(
         near = [np.add(c, 0.5**level * m) for c in sorted(centres) for m in _STAR]
         attempt(tuple(np.clip(shift, -1.0, 1.0).tolist()) for shift in near)
     return BoxesFound(known[still], known[ranked(-1)[0]], known[ranked(1)[0]], len(known))
-
-
-Shift = tuple[float, ...]
-"""Shifts of top, left, bottom and right, in units of the reach."""
-# One or two sides at a time: 32 neighbours of a box.
-_STAR = [np.array(m) for m in product((-1, 0, 1), repeat=4) if 1 <= sum(map(abs, m)) <= 2]
 
 
 def _shifted(target: Target, shift: Shift) -> Box:

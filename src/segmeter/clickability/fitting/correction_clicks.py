@@ -34,6 +34,15 @@ SMALLEST_PX = 10
 _CLICKS = 12  # tried on each target
 # People were shown the best mask up to this IoU: beyond it they would stop.
 _GOOD_ENOUGH = 0.95
+_NEIGHBOURS = 5
+_EPSILON = 1e-9
+_FOLDS = 10
+# A spread of two box sides is hardly a pull to the middle; more cannot be told from it.
+_WIDEST = 2.0
+_MOST = {"spread": _WIDEST, "sloppy": 1.0}
+_LEVELS = (np.arange(50) + 0.5) / 50
+_STATISTICS = ("gain", "nearer", "inside")
+Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +100,6 @@ def read_proxy_errors(path: Path) -> list[ProxyError]:
             for row in json.load(file)
             for height, width in [row["sides"]]
         ]
-
-
-_NEIGHBOURS = 5
-_EPSILON = 1e-9
-_FOLDS = 10
-# A spread of two box sides is hardly a pull to the middle; more cannot be told from it.
-_WIDEST = 2.0
-_MOST = {"spread": _WIDEST, "sloppy": 1.0}
-_LEVELS = (np.arange(50) + 0.5) / 50
-_STATISTICS = ("gain", "nearer", "inside")
-Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,13 @@ Places = npt.NDArray[np.float64]
 _CELLS = 72
 # Added to sum and deviation by the original, see segmeter.measures.clickability_maps.
 _EPSILON = 1e-9
+# Published click counts over targets: 185 349 first-round clicks, about 48 each.
+CLICKS = 48
+# Clicks that miss the object are clustered by person; this widens their binomial distribution.
+_OVERDISPERSION = 3.0
+_START = (2.5, 0.2, 0.32, 0.0087, 0.19, 0.018)
+# Fewer clicks say too little about one target.
+LEAST_CLICKS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +189,6 @@ def _apart(
     """Mean distance along the axes of draws from two distributions, from their running sums."""
     parts = zip(a, b, sides, strict=True)
     return sum(float((p * (1 - q) + q * (1 - p)).sum()) * step / side for p, q, side in parts)
-
-
-# Published click counts over targets: 185 349 first-round clicks, about 48 each.
-CLICKS = 48
-# Clicks that miss the object are clustered by person; this widens their binomial distribution.
-_OVERDISPERSION = 3.0
-_START = (2.5, 0.2, 0.32, 0.0087, 0.19, 0.018)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,10 +344,6 @@ def _errors(logs: npt.NDArray[np.float64], cases: Sequence[Case]) -> list[float]
     inverse = np.linalg.pinv(curvature)
     spread = inverse @ (scores @ scores.T / len(cases)) @ inverse / len(cases)
     return [float(e) for e in np.sqrt(np.maximum(np.diag(spread), 0))]
-
-
-# Fewer clicks say too little about one target.
-LEAST_CLICKS = 4
 
 
 def cases_of(clicks: Clicks, datasets: Mapping[str, Dataset]) -> list[Case]:

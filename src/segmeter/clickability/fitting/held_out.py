@@ -38,6 +38,10 @@ _LATER = {
     "nearer": "PL1 to clicks by depth over PL1 to uniform clicks",
     "inside": "share of clicks on the error region",
 }
+_SEEN = {"nss": "seen.nss_depth", "pde": "gain", "inside": "inside", "pl1": "seen.pl1_uniform",
+         "pl1_depth": "seen.pl1_depth"}  # fmt: skip
+_PREDICTED = {"nss": "nss", "pde": "gain", "inside": "inside", "pl1": "pl1_uniform",
+              "pl1_depth": "pl1_depth"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +112,6 @@ def prior_json(held: Sequence[HeldOut], whole: Fit, later: CorrectionFit | None)
 
 def _entry(value: float, low: float, high: float) -> dict[str, float]:
     return {k: float(f"{v:.3g}") for k, v in (("value", value), ("low", low), ("high", high))}
-
-
-_SEEN = {"nss": "seen.nss_depth", "pde": "gain", "inside": "inside", "pl1": "seen.pl1_uniform",
-         "pl1_depth": "seen.pl1_depth"}  # fmt: skip
-_PREDICTED = {"nss": "nss", "pde": "gain", "inside": "inside", "pl1": "pl1_uniform",
-              "pl1_depth": "pl1_depth"}  # fmt: skip
 
 
 def _columns(things: Sequence[Any], names: Mapping[str, str]) -> dict[str, Values]:

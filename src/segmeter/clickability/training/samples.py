@@ -30,6 +30,9 @@ _ERROR_REGION = 4
 _SMALLEST, _LARGEST = 0.75, 1.5
 # In deviations of the normalised colours.
 _BRIGHTER, _TINT = 0.4, 0.15
+Shown = tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_], Floats]
+# Framed training samples kept in memory by all workers together, 2.4 MB each at the full frame.
+_MOST_KEPT = 512
 
 
 def varied(
@@ -74,11 +77,6 @@ def _scaled(planes: Floats, rng: np.random.Generator) -> Floats:
     flags = cv2.INTER_LINEAR
     moved = [cv2.warpAffine(plane, way, (frame, frame), flags=flags) for plane in planes]
     return np.stack(moved)
-
-
-Shown = tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_], Floats]
-# Framed training samples kept in memory by all workers together, 2.4 MB each at the full frame.
-_MOST_KEPT = 512
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,10 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import fingerprint, generator
 
 _PREFIXES = ("module.", "encoder_decoder.", "backbone.")
+_STATE, _WEIGHTS, _HISTORY = "state.pt", "clickability.safetensors", "history.csv"
+_KEPT = ("step", "losses", "best", "history")
+_SAVE_EVERY = 200
+_TINY = 1e-9
 
 
 def load_backbone(network: Clickability, path: Path) -> None:
@@ -125,12 +129,6 @@ def recipe(name: str) -> Recipe:
         hint = suggestion(name, RECIPES)
         raise NotFound(f"no recipe '{name}';{hint} there are {', '.join(RECIPES)}")
     return RECIPES[name]
-
-
-_STATE, _WEIGHTS, _HISTORY = "state.pt", "clickability.safetensors", "history.csv"
-_KEPT = ("step", "losses", "best", "history")
-_SAVE_EVERY = 200
-_TINY = 1e-9
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ _STRUCTURES = "1.2.840.10008.5.1.4.1.1.481.3"
 _DAMAGED = "holds DICOM that cannot be read"
 _UNEVEN = 0.1  # of the usual gap: tables of positions are rounded to hundredths
 _RESCALE = {"Slope": 1, "Intercept": 0}
+Objects = Iterator[tuple[str, npt.NDArray[np.bool_]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,9 +256,6 @@ def _even_gap(
             f" '{files[at + 1].name}' ({gaps[at]:.2f} mm apart where {usual:.2f} mm is usual)"
         )
     return usual
-
-
-Objects = Iterator[tuple[str, npt.NDArray[np.bool_]]]
 
 
 def _segments(series: Series, file: Path, record: Any) -> Objects:

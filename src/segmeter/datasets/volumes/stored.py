@@ -41,6 +41,12 @@ MOST_BYTES = 4 << 30
 """Unpacked bytes of one channel, in the file's own type."""
 
 _BEST_DEFLATE = 1040  # no deflate stream unpacks to more than 1032 times its size
+_HEADER = 1 << 16
+_DAMAGED = "breaks off, is damaged or not what it is named"
+_DATA_FILE = re.compile(rb"^(?:data ?file:|ElementDataFile *=)[ \t]*(\S[^\r\n]*?)[ \t]*\r?$", re.M)
+_PACKED_SIZE = re.compile(rb"^CompressedDataSize *= *(\d+)", re.M)
+_BZIP2 = re.compile(rb"^encoding: *bz(?:ip)?2 *$", re.M | re.I)
+_SCALARS = re.compile(r"(?:vector of )?(\d+)-bit (?:un)?(?:signed integer|float)")
 
 
 class Named(NamedTuple):
@@ -196,14 +202,6 @@ def write_nifti(path: Path, values: npt.NDArray[Any], grid: Grid) -> None:
     raw = image.to_bytes()
     # No time stamp: the same masks are the same bytes.
     path.write_bytes(gzip.compress(raw, 6, mtime=0) if path.suffix == ".gz" else raw)
-
-
-_HEADER = 1 << 16
-_DAMAGED = "breaks off, is damaged or not what it is named"
-_DATA_FILE = re.compile(rb"^(?:data ?file:|ElementDataFile *=)[ \t]*(\S[^\r\n]*?)[ \t]*\r?$", re.M)
-_PACKED_SIZE = re.compile(rb"^CompressedDataSize *= *(\d+)", re.M)
-_BZIP2 = re.compile(rb"^encoding: *bz(?:ip)?2 *$", re.M | re.I)
-_SCALARS = re.compile(r"(?:vector of )?(\d+)-bit (?:un)?(?:signed integer|float)")
 
 
 def open_itk(path: Path) -> Stored:

@@ -36,6 +36,16 @@ from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import Kind, Labelling, named_values, targets_in
 from segmeter.datasets.volumes.layouts import Layout, recognise
 
+INTRABENCH = tomllib.loads(Path(__file__).with_name("intrabench.toml").read_text("utf-8"))
+_DATA = Path(__file__).with_name("mini_volumes.npz")
+_NAMES = {1: "anterior hippocampus", 2: "posterior hippocampus"}
+_SCENES = ("hippocampus_001", "hippocampus_133", "hippocampus_244")
+_MOST_BYTES = 1 << 33
+_CITATION = (
+    "Ma et al. Foundation models for interactive 3D biomedical image segmentation. CVPR 2025 "
+    "challenge"
+)
+
 
 class VolumeSet(SceneSet[Case]):
     """Cases of one layout, listed by names and read one by one."""
@@ -159,14 +169,8 @@ def _register(name: str, table: Mapping[str, Any]) -> None:
         return VolumeSet(card, recognise(folder), options)
 
 
-INTRABENCH = tomllib.loads(Path(__file__).with_name("intrabench.toml").read_text("utf-8"))
 for _name, _table in INTRABENCH.items():
     _register(_name, _table)
-
-
-_DATA = Path(__file__).with_name("mini_volumes.npz")
-_NAMES = {1: "anterior hippocampus", 2: "posterior hippocampus"}
-_SCENES = ("hippocampus_001", "hippocampus_133", "hippocampus_244")
 
 
 @capable(KnowsItsScan)
@@ -210,13 +214,6 @@ def _array(name: str) -> npt.NDArray[Any]:
         found: npt.NDArray[Any] = archive[name]
     found.flags.writeable = False
     return found
-
-
-_MOST_BYTES = 1 << 33
-_CITATION = (
-    "Ma et al. Foundation models for interactive 3D biomedical image segmentation. CVPR 2025 "
-    "challenge"
-)
 
 
 def read_member(path: Path, name: str) -> npt.NDArray[Any] | None:

@@ -26,6 +26,13 @@ from segmeter.datasets.image_files import MOST_PIXELS, named_errors, read_values
 from segmeter.datasets.mask_files import masks_of_values, one_number
 
 Size = tuple[int, int]
+Shape = tuple[str, str, Any]
+"""Name, class and outline of an object."""
+_OTHER = "is of another layout"
+_NO_CARD = DatasetCard("coco", "", "", "")
+_LISTS = ("annotation", "annotations", "objects", "shapes", "instances", "labels")
+_OUTLINES = ("segmentation", "polygon", "points", "vertices")
+_CLASSES = ("label", "tags", "class", "category", "name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,16 +198,6 @@ def _name_in(folder: Path, path: Path) -> str:
 def _number(path: Path) -> int:
     found = re.search(r"(\d+)\.png$", path.name)
     return int(found[1]) if found else 0
-
-
-Shape = tuple[str, str, Any]
-"""Name, class and outline of an object."""
-
-_OTHER = "is of another layout"
-_NO_CARD = DatasetCard("coco", "", "", "")
-_LISTS = ("annotation", "annotations", "objects", "shapes", "instances", "labels")
-_OUTLINES = ("segmentation", "polygon", "points", "vertices")
-_CLASSES = ("label", "tags", "class", "category", "name")
 
 
 def coco_json(images: Path, annotations: Path) -> dict[str, Item]:

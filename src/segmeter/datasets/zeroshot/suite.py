@@ -27,6 +27,14 @@ from segmeter.datasets.zeroshot import mask_readers
 from segmeter.datasets.zeroshot.mask_readers import Item, Size
 
 LARGE, ABOUT = 15_000, 10_000
+Confidence = Literal["known", "recalled", "weak"]
+Certainty = {
+    "known": "its layout is documented by its authors",
+    "recalled": "its layout is given from memory: check the first masks by eye",
+    "weak": "its layout is a prediction: give images and annotations, and check masks by eye",
+}
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_ALIASES = {"bbbc038": ("BBBC038", "BBBC038v1"), "lvis-v0.5": ("coco",)}
 
 
 def sampled(
@@ -166,14 +174,6 @@ def _resized(mask: Mask, size: Size) -> Mask:
     return Mask.of(cv2.resize(bits, size[::-1], interpolation=cv2.INTER_NEAREST_EXACT) > 0)
 
 
-Confidence = Literal["known", "recalled", "weak"]
-Certainty = {
-    "known": "its layout is documented by its authors",
-    "recalled": "its layout is given from memory: check the first masks by eye",
-    "weak": "its layout is a prediction: give images and annotations, and check masks by eye",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One dataset of the suite.
@@ -214,10 +214,7 @@ class Kind:
         )  # fmt: skip
 
 
-_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 SUITE = tuple(Kind(name=name, **table) for name, table in _TABLES.items())
-
-_ALIASES = {"bbbc038": ("BBBC038", "BBBC038v1"), "lvis-v0.5": ("coco",)}
 
 
 def _register(kind: Kind) -> None:

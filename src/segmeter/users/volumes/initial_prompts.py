@@ -22,6 +22,16 @@ from segmeter.users.error_prompts import pixel_at
 
 Centre = Literal["box", "mass", "edt"]
 Pixel = tuple[int, int]
+PUBLISHED_SEED = 1
+"""The original's runner passes this seed everywhere, whatever its configuration says."""
+Pixels = npt.NDArray[np.int64]
+# Negative points lie in a ring around the object: dilated by the first, then by the second.
+_GAP_PX, _RING_PX = 2, 3
+_SEEDS = 5
+Corners = list[int]  # x0, y0, x1, y1
+Answers = Callable[[Sequence[tuple[Prompt, ...]]], Sequence[Mask]]
+"""Masks that a model predicts, for each set of prompts."""
+_P = TypeVar("_P", Click, Box)
 
 
 def foreground_slices(target: Mask) -> list[int]:
@@ -93,10 +103,6 @@ def check_target(target: Mask) -> None:
         raise BadInput("volume prompters need a target of a volume; this one is of an image")
     if not target:
         raise BadInput("an empty target cannot be prompted; leave it out")
-
-
-PUBLISHED_SEED = 1
-"""The original's runner passes this seed everywhere, whatever its configuration says."""
 
 
 class Draws:
@@ -181,12 +187,6 @@ def box_3d(target: Mask) -> Box:
     return Box(target.low, tuple(h - 1 for h in target.high))
 
 
-Pixels = npt.NDArray[np.int64]
-
-# Negative points lie in a ring around the object: dilated by the first, then by the second.
-_GAP_PX, _RING_PX = 2, 3
-
-
 def points_per_slice(target: Mask, n: int, draws: Draws) -> list[Click]:
     """Random pixels of the target in each of its slices, ascending, then in drawn order.
 
@@ -249,9 +249,6 @@ def _ring(mask: Mask) -> Pixels:
     return np.argwhere((outer > 0) & (inner == 0)) + low
 
 
-_SEEDS = 5
-
-
 def points_per_volume(target: Mask, n: int, draws: Draws) -> list[Click]:
     """Different random voxels of the target, in drawn order."""
     check_target(target)
@@ -288,9 +285,6 @@ def centre_points_per_volume(
     points.sort(key=lambda p: p[0 if along == "z" else 2])
     places = np.linspace(0, len(points) - 1, n + 2).astype(int)[1:-1]
     return [Click(points[i], True) for i in dict.fromkeys(int(i) for i in places)]
-
-
-Corners = list[int]  # x0, y0, x1, y1
 
 
 def interpolated_points(
@@ -354,11 +348,6 @@ def _between(seeds: Mapping[int, Sequence[int]]) -> list[tuple[int, list[int]]]:
     lines = np.stack([np.interp(every, given, column) for column in values.T], axis=1)
     rounded = np.rint(lines).astype(int).tolist()
     return [(int(z), row) for z, row in zip(every, rounded, strict=True)]
-
-
-Answers = Callable[[Sequence[tuple[Prompt, ...]]], Sequence[Mask]]
-"""Masks that a model predicts, for each set of prompts."""
-_P = TypeVar("_P", Click, Box)
 
 
 def point_propagation(

@@ -36,6 +36,7 @@ from segmeter.users.volumes.refinement_prompts import (
 Given: TypeAlias = Sequence[Prompt]
 Work: TypeAlias = Callable[[Mask, ProtocolName, Given, int], Effort]
 _SEEN = ("target", "protocol", "draws", "answers")
+_BOX = frozenset({"box"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +152,6 @@ def _first_slice(target: Mask, protocol: ProtocolName, prompts: Given, n: int) -
     levels = [p.point[0] for p in prompts if isinstance(p, Click)]
     return Effort(points=levels.count(levels[0]), slices=2)
 
-
-_BOX = frozenset({"box"})
 
 KINDS = (
     Kind("points-per-volume", "volumes: n random points in the whole", "{n}PPV", "{n}",

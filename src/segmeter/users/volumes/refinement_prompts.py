@@ -25,6 +25,9 @@ Pixel = tuple[int, int]
 
 _DILATION_PX = 2
 _LENGTH_SHARE = 0.6
+Voxel = tuple[int, ...]
+_FALLBACK, _FALLBACK_3D = 3, 5
+_HALF_PATCH = 64
 
 
 def contour_scribble(ground_truth: Bits, prediction: Bits, start: float) -> list[Pixel]:
@@ -66,12 +69,6 @@ def _outline(ground_truth: Bits) -> npt.NDArray[np.int64]:
     if not found:
         return np.zeros((0, 2), dtype=np.int64)
     return np.asarray(np.rint(np.concatenate(found)), dtype=np.int64)
-
-
-Voxel = tuple[int, ...]
-
-_FALLBACK, _FALLBACK_3D = 3, 5
-_HALF_PATCH = 64
 
 
 @dataclass(frozen=True, slots=True)

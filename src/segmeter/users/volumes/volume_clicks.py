@@ -32,6 +32,9 @@ from segmeter.users.volumes.initial_prompts import check_target, foreground_slic
 # The challenge draws ties with this seed, set again for each click.
 _TIE_SEED = 42
 _LARGE_VOXELS = 60_000_000
+Voxels = list[tuple[int, ...]]
+_HOT_PERCENT = 99.75
+_SEED = 42
 
 
 def challenge_box(target: Mask) -> Box:
@@ -258,11 +261,6 @@ class Lasso(Clicks):
             return None
         positive = negatives.area >= positives.area
         return lasso(negatives if positive else positives, positive)
-
-
-Voxels = list[tuple[int, ...]]
-_HOT_PERCENT = 99.75
-_SEED = 42
 
 
 class AutopetClicks(NamedTuple):
