@@ -16,6 +16,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, check_choice
 from segmeter.core.scenes import DatasetCard, Target
 from segmeter.core.wording import counted
+from segmeter.datasets import mask_files
 from segmeter.datasets.coco_files import (
     Named,
     has_lists,
@@ -34,16 +35,7 @@ from segmeter.datasets.data_roots import (
     printable,
     writable,
 )
-from segmeter.datasets.mask_files import (
-    MEANING,
-    Kind,
-    check_binary,
-    object_in,
-    objects_in,
-    readable,
-    told_from,
-    void_in,
-)
+from segmeter.datasets.mask_files import MEANING, Kind
 from segmeter.datasets.pairing import Pairs, deeper, image_folder, pair
 from segmeter.datasets.videos.video_folder import VideoFolder, holds_videos
 from segmeter.datasets.volumes.layouts import holds_volumes
@@ -157,11 +149,11 @@ def _recognise(folder: Path, card: DatasetCard, kind: str | None, ignore: int | 
         held = f"'{folder}' has {counted(len(pairs.images), 'image')} and no masks of their names"
         sentence = held if pairs.images else f"nothing recognised in '{folder}'"
         raise BadInput(f"{sentence}: {advice}" + (over and f" ({over})"))
-    files = readable(_spread(list(pairs.whole.values()) or pairs.files()))
+    files = mask_files.readable(_spread(list(pairs.whole.values()) or pairs.files()))
     check_choice("kind of mask", kind or "binary", MEANING)
-    meant = cast(Kind, kind or told_from(files))
+    meant = cast(Kind, kind or mask_files.told_from(files))
     if ignore is None and meant in ("labels", "palette"):
-        ignore = void_in(files)
+        ignore = mask_files.void_in(files)
     read = partial(_objects, pairs, meant, ignore, kind is not None)
     items = {
         name: ImageItem(pairs.images[name], partial(read, name), tuple(pairs.files_of(name)))
@@ -180,12 +172,12 @@ def _objects(
     """The objects of a scene: those of one file for all, and of files of one object each."""
     if scene in pairs.whole:
         if kind == "binary" and not chosen:
-            check_binary(pairs.whole[scene])
-        yield from objects_in(pairs.whole[scene], kind, ignore)
+            mask_files.check_binary(pairs.whole[scene])
+        yield from mask_files.objects_in(pairs.whole[scene], kind, ignore)
     single: Kind = kind if kind in ("soft", "trimap", "alpha") else "binary"
     for name, path in pairs.single.get(scene, []):
         label = re.sub(r"[\W_]*\d*$", "", name)  # `dog_2` is a dog, `2` says nothing
-        yield object_in(path, single, name, label)
+        yield mask_files.object_in(path, single, name, label)
 
 
 def _foreign(folder: Path) -> str:

@@ -20,21 +20,14 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import ModelCard
-from segmeter.core.scenes import (
-    DatasetCard,
-    Image,
-    Scene,
-    SceneHeader,
-    Target,
-    Volume,
-    size_in_words,
-)
+from segmeter.core.scenes import DatasetCard, Image, Scene, Target, Volume, size_in_words
 from segmeter.datasets.coco_files import has_lists, outline, read_json
 from segmeter.datasets.coco_json import CocoImage, CocoJson, images_beside
 from segmeter.datasets.data_roots import SceneSet, by_name, digest, own_card
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.labelmaps import RESULT_SUFFIXES, read_label_map
 from segmeter.datasets.mask_files import masks_of_values
+from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import whole_numbers
 from segmeter.datasets.volumes.stored import case_name, is_volume, open_stored
 
@@ -93,13 +86,13 @@ def _label_folder(path: Path) -> SceneSet[Path]:
     name = path.resolve().name
 
     def read(scene: str, file: Path) -> Scene:
-        labels, header = _read(file)
+        labels, grid = _read(file)
         found = masks_of_values(labels, f"'{file}'")
         targets = [Target(str(value), mask, label=f"label {value}") for value, mask in found]
-        if header is None:
+        if grid is None:
             shown = np.repeat((255 * (labels > 0)).astype(np.uint8)[..., None], 3, axis=2)
             return Image(name, scene, shown, targets, file_name=file.name)
-        return Volume(name, scene, labels, targets, header=header)
+        return Volume(name, scene, labels, targets, header=grid.header())
 
     card = own_card(name, summary="a folder of masks of your own")
     return SceneSet(card, _label_files(path), read, lambda file: [file])
@@ -222,10 +215,10 @@ def _label_files(folder: Path) -> dict[str, Path]:
     return found
 
 
-def _read(path: Path) -> tuple[Labels, SceneHeader | None]:
-    """A label map, and its header if it is a volume, `(z, y, x)`."""
+def _read(path: Path) -> tuple[Labels, Grid | None]:
+    """A label map, and its grid if it is a volume, `(z, y, x)`."""
     if not is_volume(path):
         return read_label_map(path), None
     stored = open_stored(path)
     labels = whole_numbers(f"'{path}'", stored.grid.to_scene(stored.read()))
-    return labels.astype(np.int32), stored.grid.header()
+    return labels.astype(np.int32), stored.grid

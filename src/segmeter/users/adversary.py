@@ -70,19 +70,6 @@ class Adam:
         self.points = self.points.detach() - self._rates * mean / (square.sqrt() + 1e-8)
 
 
-def rates(sizes: Sequence[tuple[int, int]], like: Tensor) -> Tensor:
-    """Step sizes `(B, 1)`: 5 pixels for a frame of 400 x 400, in proportion for others."""
-    steps = [5 * math.hypot(*size) / (400 * math.sqrt(2)) for size in sizes]
-    return like.new_tensor(steps)[:, None]
-
-
-def scales(soft: MovableClicks) -> list[float]:
-    """Pixels of each frame for one pixel of the image, the mean of both axes."""
-    start = soft.start()
-    pairs = zip(soft.to_image(start), soft.to_image(start + 1), strict=True)
-    return [1 / math.sqrt((b[0] - a[0]) * (b[1] - a[1])) for a, b in pairs]
-
-
 def dice_loss(logits: Tensor, ground_truth: Tensor) -> Tensor:
     """Soft Dice loss; 0 when there is nothing to find."""
     if not bool(ground_truth.any()):
@@ -262,8 +249,11 @@ def _climb(climbers: Sequence[_Climber], steps: int) -> None:
         size if c.corrected else other
         for c, size, other in zip(climbers, soft.sizes, soft.step_sizes, strict=True)
     ]
-    adam = Adam(soft.start(), rates(own, soft.start()))
-    signs = soft.start().new_tensor([climber.sign for climber in climbers])
+    # Steps of 5 pixels for a frame of 400 x 400, in proportion for others.
+    rates = [5 * math.hypot(*size) / (400 * math.sqrt(2)) for size in own]
+    start = soft.start()
+    adam = Adam(start, start.new_tensor(rates)[:, None])
+    signs = start.new_tensor([climber.sign for climber in climbers])
     for _ in range(steps + 1):
         points = adam.points.requires_grad_(True)
         with torch.enable_grad():
@@ -285,9 +275,12 @@ def _location(soft: MovableClicks, climbers: Sequence[_Climber]) -> Callable[[Te
     import torch
 
     away = [soft.into_frame(i, climber.away()) for i, climber in enumerate(climbers)]
+    # Pixels of each frame for one pixel of the image, the mean of both axes.
+    ends = zip(soft.to_image(soft.start()), soft.to_image(soft.start() + 1), strict=True)
+    scales = [1 / math.sqrt((b[0] - a[0]) * (b[1] - a[1])) for a, b in ends]
     weights = [
         scale / (math.pi * DISC**2) if climber.corrected else 1 / math.prod(size)
-        for climber, scale, size in zip(climbers, scales(soft), soft.sizes, strict=True)
+        for climber, scale, size in zip(climbers, scales, soft.sizes, strict=True)
     ]
 
     def outside(points: Tensor) -> Tensor:

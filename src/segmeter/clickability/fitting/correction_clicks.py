@@ -182,10 +182,13 @@ def fit_correction_clicks(
     shapes = [shape_of(s.mask, s.sides) for s in proxy_errors]
     begin = np.log([start.depth, start.spread, start.sloppy])
     best = _nearest(seen, proxy_errors, shapes, begin, start, tries=200)
+    # Without every tenth scene: error regions of one scene go together.
+    order = {name: i for i, name in enumerate(dict.fromkeys(s.scene for s in proxy_errors))}
     folds = []
     for fold in range(_FOLDS):
         others = [s for i, s in enumerate(seen) if i % _FOLDS != fold]
-        left = _without(proxy_errors, shapes, fold)
+        kept = [i for i, s in enumerate(proxy_errors) if order[s.scene] % _FOLDS != fold]
+        left = [proxy_errors[i] for i in kept], [shapes[i] for i in kept]
         folds.append(_nearest(others, *left, best, start, tries=60))
     spread = np.sqrt((_FOLDS - 1) / _FOLDS * ((np.array(folds) - best) ** 2).sum(axis=0))
     numbers = _numbers(best, start)
@@ -220,15 +223,6 @@ def _nearest(
 
 def _numbers(logs: Values, start: Numbers) -> Numbers:
     return Numbers(*np.append(np.exp(logs), start.jitter).tolist())
-
-
-def _without(
-    proxy_errors: Sequence[ProxyError], shapes: Sequence[Shape], fold: int
-) -> tuple[list[ProxyError], list[Shape]]:
-    """The proxy errors without every tenth scene; error regions of one scene go together."""
-    order = {name: i for i, name in enumerate(dict.fromkeys(s.scene for s in proxy_errors))}
-    kept = [i for i, s in enumerate(proxy_errors) if order[s.scene] % _FOLDS != fold]
-    return [proxy_errors[i] for i in kept], [shapes[i] for i in kept]
 
 
 def _matched(seen: Sequence[Recovered], proxy_errors: Sequence[ProxyError]) -> npt.NDArray[np.intp]:

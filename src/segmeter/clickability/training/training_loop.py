@@ -234,13 +234,9 @@ def _begin(course: Course) -> _State:
     if course.backbone is not None:
         load_backbone(network, course.backbone)
     network.to(course.device).train()
-    return _State(network, _optimiser(network, course))
-
-
-def _optimiser(network: Clickability, course: Course) -> torch.optim.Optimizer:
     recipe = course.recipe
     if not recipe.corrected:
-        return torch.optim.Adam(network.parameters(), lr=recipe.rate)
+        return _State(network, torch.optim.Adam(network.parameters(), lr=recipe.rate))
     backbone = cast(nn.Module, network.encoder_decoder.backbone)
     known = {id(p) for p in backbone.parameters()}
     slow = recipe.backbone_rate if course.backbone is not None else 1.0
@@ -248,7 +244,8 @@ def _optimiser(network: Clickability, course: Course) -> torch.optim.Optimizer:
         {"params": list(backbone.parameters()), "share": slow},
         {"params": [p for p in network.parameters() if id(p) not in known], "share": 1.0},
     ]
-    return torch.optim.AdamW(groups, lr=recipe.rate, weight_decay=recipe.decay)
+    adam = torch.optim.AdamW(groups, lr=recipe.rate, weight_decay=recipe.decay)
+    return _State(network, adam)
 
 
 def _batches(training_samples: TrainingSamples, course: Course, done: int) -> Iterator[Tensor]:

@@ -23,15 +23,9 @@ from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.measures.objects import dice
 from segmeter.users.volumes import initial_prompts as initial
+from segmeter.users.volumes import refinement_prompts as refining
 from segmeter.users.volumes.initial_prompts import Draws, draws_of, foreground_slices
-from segmeter.users.volumes.refinement_prompts import (
-    Correction,
-    near,
-    point_per_wrong_slice,
-    point_per_wrong_volume,
-    scribble_correction,
-    scribble_correction_3d,
-)
+from segmeter.users.volumes.refinement_prompts import Correction, near
 
 Given: TypeAlias = Sequence[Prompt]
 Work: TypeAlias = Callable[[Mask, ProtocolName, Given, int], Effort]
@@ -355,30 +349,30 @@ REFINEMENTS = (
     Refinement(
         "point-per-slice-refinement",
         "volumes: points in every slice, then one on an error of each",
-        lambda target, mask, draws, _: Correction.of(point_per_wrong_slice(target, mask, draws)),
+        lambda *seen: Correction.of(refining.point_per_wrong_slice(*seen[:3])),
         "points-per-slice", per_step="1X", label="1PPS Refine",
     ),
     Refinement(
         "scribble-refinement",
         "volumes: prompts in slices, then a scribble over the larger kind of error",
-        scribble_correction, "points-per-slice", n=0,
+        refining.scribble_correction, "points-per-slice", n=0,
     ),
     Refinement(
         "point-per-volume-refinement",
         "volumes: points for the whole, then one on an error in each round",
-        lambda *seen: Correction.of(point_per_wrong_volume(*seen)),
+        lambda *seen: Correction.of(refining.point_per_wrong_volume(*seen)),
         "points-per-volume", per_step="1", label="1 PPV Refine", whole=True,
     ),
     Refinement(
         "scribble-per-volume-refinement",
         "volumes: points for the whole, then points of a scribble in each round",
-        scribble_correction_3d, "centre-points-per-volume", whole=True,
+        refining.scribble_correction_3d, "centre-points-per-volume", whole=True,
     ),
 )  # fmt: skip
 
 
 for _refinement in REFINEMENTS:
-    _left = {"kind"} if _refinement.found is scribble_correction else {"kind", "drawn"}
+    _left = {"kind"} if _refinement.found is refining.scribble_correction else {"kind", "drawn"}
     _own: dict[str, Any] = {f.name: f.default for f in fields(Refiner) if f.name not in _left}
     _own |= {"start": _refinement.start, "n": _refinement.n}
     _register(_refinement.name, _refinement.summary, partial(Refiner, _refinement, **_own), _own)
