@@ -18,12 +18,8 @@ from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import Clicks, Key
-from segmeter.measures.clickability_maps import (
-    SampleScores,
-    ceiling,
-    compare_devices,
-    compare_samples,
-)
+from segmeter.measures import clickability_maps
+from segmeter.measures.clickability_maps import SampleScores
 from segmeter.measures.clicks import Sides
 
 # The published comparison takes keys with at least so many clicks of each device.
@@ -58,7 +54,9 @@ def devices(clicks: Clicks, sides: SidesOf, protocol: ProtocolName = "corrected"
         if min(int(mobile.sum()), int((~mobile).sum())) < ENOUGH:
             continue
         points = clicks.points[places].astype(np.float64)
-        scores = compare_devices(points[~mobile], points[mobile], sides(key), protocol)
+        scores = clickability_maps.compare_devices(
+            points[~mobile], points[mobile], sides(key), protocol
+        )
         found.setdefault(key.dataset, []).append((key.image, scores))
     if not found:
         raise BadInput(f"no target has {ENOUGH} clicks of each device")
@@ -80,7 +78,7 @@ def display_modes(
     if reference not in by_mode:
         raise BadInput(f"the file has no clicks of the display mode '{reference}'")
     own = by_mode.pop(reference)
-    compare = partial(compare_samples, protocol=protocol)
+    compare = partial(clickability_maps.compare_samples, protocol=protocol)
     found = {
         mode: [
             (target[0], compare(points, own[target][1], sides(key)))
@@ -110,7 +108,7 @@ def _halves(
     for key, points in groups:
         if len(points) >= HALVES:
             rng = generator("halves", key.dataset, key.full_stem, key.kind)
-            yield key.image, ceiling(points, sides(key), rng)
+            yield key.image, clickability_maps.ceiling(points, sides(key), rng)
 
 
 def summarised(found: Mapping[str, Sequence[tuple[str, Any]]], names: Sequence[str]) -> list[Row]:

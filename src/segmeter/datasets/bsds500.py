@@ -14,15 +14,7 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, check_choice
 from segmeter.core.scenes import DatasetCard, Image, Scene
-from segmeter.datasets.data_roots import (
-    by_stem,
-    card_of,
-    digest,
-    images_in,
-    known,
-    lacking,
-    set_folder,
-)
+from segmeter.datasets import data_roots
 from segmeter.datasets.image_files import read_rgb
 from segmeter.datasets.labelmaps import fields_of, read_mat
 
@@ -30,7 +22,7 @@ Labels = npt.NDArray[np.int32]
 Split = Literal["train", "val", "test"]
 _IMAGES = {"train": 200, "val": 100, "test": 200}
 
-_CARD = card_of("bsds500")
+_CARD = data_roots.card_of("bsds500")
 
 
 @catalogue.datasets.add("bsds500", _CARD.summary)
@@ -43,7 +35,7 @@ class Bsds500:
     def __init__(self, data: str | Path | None = None, split: Split = "test") -> None:
         check_choice("split", split, _IMAGES)
         names = ("BSDS500", "BSDS500/data", "BSR/BSDS500/data", "BSDS500/BSDS500/data")
-        self._folder = set_folder(_CARD, data, names, ("groundTruth",))
+        self._folder = data_roots.set_folder(_CARD, data, names, ("groundTruth",))
         self.split = split
         self._ground_truths = self._folder / "groundTruth" / split
 
@@ -52,7 +44,7 @@ class Bsds500:
         whole = _IMAGES[self.split]
         gone = [number for number in self._drawings if number not in self._images]
         fewer = whole - len(self._drawings)
-        missing = [lacking("images", gone, whole, self._folder / "images" / self.split)]
+        missing = [data_roots.lacking("images", gone, whole, self._folder / "images" / self.split)]
         if fewer > 0:
             missing.insert(0, f"{fewer} of {whole} partitions are not in '{self._ground_truths}'")
         return replace(_CARD, missing="; ".join(filter(None, missing)))
@@ -66,7 +58,7 @@ class Bsds500:
         return list(self._drawings)
 
     def load(self, scene: str) -> Scene:
-        known("bsds500", scene, self._drawings)
+        data_roots.known("bsds500", scene, self._drawings)
         image = self._images.get(scene)
         if image is None:
             raise NotFound(
@@ -87,11 +79,11 @@ class Bsds500:
 
     def fingerprint(self) -> str:
         images = [self._images[number] for number in self.scenes()]
-        return digest([*images, *self._drawings.values()])
+        return data_roots.digest([*images, *self._drawings.values()])
 
     def _people(self, scene: str | Scene) -> list[tuple[Labels, npt.NDArray[np.bool_]]]:
         number = scene.id if isinstance(scene, Scene) else scene
-        known("bsds500", number, self._drawings)
+        data_roots.known("bsds500", number, self._drawings)
         path = self._drawings[number]
         people = []
         for cell in np.ravel(read_mat(path, "groundTruth")):
@@ -108,7 +100,7 @@ class Bsds500:
         if not self._ground_truths.is_dir():
             raise NotFound(f"bsds500: no folder '{self._ground_truths}'")
         files = self._ground_truths.glob("*.mat")
-        return by_stem(sorted(files, key=lambda file: (len(file.name), file.name)))
+        return data_roots.by_stem(sorted(files, key=lambda file: (len(file.name), file.name)))
 
     @cached_property
     def _images(self) -> dict[str, Path]:
@@ -117,12 +109,12 @@ class Bsds500:
         folder = self._folder / "images" / self.split
         if not folder.is_dir():
             others = self._folder.parent / "Berkeley" / "images"
-            return by_stem(images_in(others)) if others.is_dir() else {}
-        found = by_stem(images_in(folder))
-        lacking = [number for number in found if number not in self._drawings]
-        if lacking:
+            return data_roots.by_stem(data_roots.images_in(others)) if others.is_dir() else {}
+        found = data_roots.by_stem(data_roots.images_in(folder))
+        bare = [number for number in found if number not in self._drawings]
+        if bare:
             raise NotFound(
-                f"bsds500/{lacking[0]}: '{found[lacking[0]]}' has no ground truth in "
+                f"bsds500/{bare[0]}: '{found[bare[0]]}' has no ground truth in "
                 f"'{self._folder / 'groundTruth' / self.split}'; get it, or remove the image"
             )
         return found

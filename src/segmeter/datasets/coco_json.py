@@ -27,22 +27,14 @@ from segmeter.core.errors import BadInput, NotFound, check_choice
 from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target, size_in_words
+from segmeter.datasets import data_roots
 from segmeter.datasets.coco_files import Index, Places, index_of, outline, read_json
-from segmeter.datasets.data_roots import (
-    card_of,
-    digest,
-    known,
-    lacking,
-    names_in,
-    set_folder,
-    some_at_hand,
-)
 from segmeter.datasets.image_files import MOST_PIXELS, image_size, named_errors, read_rgb
 
 Crowd = Literal["leave-out", "keep"]
-_COCO, _LVIS = card_of("coco"), card_of("lvis")
+_COCO, _LVIS = data_roots.card_of("coco"), data_roots.card_of("lvis")
 Entry = Mapping[str, Any]
-_SACO = card_of("saco")
+_SACO = data_roots.card_of("saco")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +121,7 @@ class CocoJson:
             self._card,
             targets=sum(len(image.things) for image in self._listed.values()),
             notes=self._card.notes + (f" {crowds} crowd regions are left out." if crowds else ""),
-            missing=lacking("images", gone, len(self._listed), self._images),
+            missing=data_roots.lacking("images", gone, len(self._listed), self._images),
         )
 
     def scenes(self) -> Sequence[str]:
@@ -139,7 +131,7 @@ class CocoJson:
 
     def load(self, scene: str) -> Scene:
         name = self._card.name
-        known(name, scene, self._listed)
+        data_roots.known(name, scene, self._listed)
         if scene not in self._at_hand:
             file = self._listed[scene].files[0]
             raise NotFound(f"{name}/{scene}: no image '{file}' in '{self._images}'")
@@ -154,7 +146,7 @@ class CocoJson:
         return read_rgb(self.image(scene))
 
     def fingerprint(self) -> str:
-        return digest([self._annotations, *self._at_hand.values()])
+        return data_roots.digest([self._annotations, *self._at_hand.values()])
 
     def coco_header(self) -> dict[str, Any]:
         """Ids and sizes of all images, and all classes, as the file has them; no object."""
@@ -264,13 +256,13 @@ class CocoJson:
     @cached_property
     def _at_hand(self) -> dict[str, Path]:
         """The files of those images that are there; a folder is listed once."""
-        listed, found = cache(names_in), {}
+        listed, found = cache(data_roots.names_in), {}
         for name, image in self._listed.items():
             paths = (self._images / file for file in image.files)
             path = next((p for p in paths if p.name in listed(p.parent)), None)
             if path is not None:
                 found[name] = path
-        some_at_hand(self._card.name, list(self._listed), list(found), self._images)
+        data_roots.some_at_hand(self._card.name, list(self._listed), list(found), self._images)
         return found
 
     def _of_coco(self) -> AbstractContextManager[None]:
@@ -345,7 +337,7 @@ def _open(
     if annotations is not None:
         file = Path(annotations)
     else:
-        folder = set_folder(card, data, ("coco",), ("annotations",)) / "annotations"
+        folder = data_roots.set_folder(card, data, ("coco",), ("annotations",)) / "annotations"
         named = [path for path in sorted(folder.iterdir()) if re.fullmatch(pattern, path.name)]
         if not named:
             raise NotFound(f"dataset '{card.name}': no file like '{pattern}' in '{folder}'")
@@ -388,7 +380,7 @@ class Saco:
     """SA-Co's files: `data` holds `saco`, or is that folder itself."""
 
     def __init__(self, data: str | Path | None = None) -> None:
-        self._folder = set_folder(_SACO, data, ("saco",), ("images",))
+        self._folder = data_roots.set_folder(_SACO, data, ("saco",), ("images",))
         self._files = sorted(self._folder.glob("*.json"))
         if not self._files:
             raise NotFound(f"dataset 'saco': no JSON file in '{self._folder}'")
@@ -396,7 +388,7 @@ class Saco:
     @cached_property
     def card(self) -> DatasetCard:
         gone = [name for name in self._pairs if name not in self._at_hand]
-        lost = lacking("images", gone, len(self._pairs), self._folder / "images")
+        lost = data_roots.lacking("images", gone, len(self._pairs), self._folder / "images")
         many = sum(len(self.targets(scene)) for scene in self._at_hand)
         return replace(_SACO, targets=many, missing=lost)
 
@@ -405,13 +397,13 @@ class Saco:
         return list(self._at_hand)
 
     def load(self, scene: str) -> Scene:
-        known("saco", scene, self._pairs)
+        data_roots.known("saco", scene, self._pairs)
         if scene not in self._at_hand:
             raise NotFound(f"saco/{scene}: its image is not in '{self._folder / 'images'}'")
         return PhraseImage(self, scene)
 
     def fingerprint(self) -> str:
-        return digest([*self._files, *self._at_hand.values()])
+        return data_roots.digest([*self._files, *self._at_hand.values()])
 
     def image(self, scene: str) -> Path:
         """The file of a scene's image."""
@@ -475,5 +467,5 @@ class Saco:
         folder = self._folder / "images"
         files = {name: folder / str(pairs[0]["file_name"]) for name, pairs in self._pairs.items()}
         found = {name: path for name, path in files.items() if path.is_file()}
-        some_at_hand("saco", list(self._pairs), list(found), folder)
+        data_roots.some_at_hand("saco", list(self._pairs), list(found), folder)
         return found

@@ -19,15 +19,9 @@ from segmeter.core.prompts import Box, Prompt
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.measures.objects import iou
+from segmeter.users import error_prompts
 from segmeter.users.adversary import Direction
-from segmeter.users.error_prompts import (
-    Generators,
-    Given,
-    Teamed,
-    centre_click,
-    random_point,
-    training_point,
-)
+from segmeter.users.error_prompts import Generators, Given, Teamed, centre_click
 
 # Segment Anything's training noise: a tenth of the side, at most 20 pixels.
 SHARE, LIMIT_PX = 0.1, 20.0
@@ -136,8 +130,8 @@ class TrainingPrompts:
         if not observation.prompts and rng.random() < self.boxes:
             return (jittered_box if self.box == "sam" else shaken_box)(target, rng)
         if not observation.prompts or (self.from_object and rng.random() < self.from_object):
-            return random_point(target, rng)
-        return training_point(target, observation.mask, rng)
+            return error_prompts.random_point(target, rng)
+        return error_prompts.training_point(target, observation.mask, rng)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,8 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.morphology import largest_component
 from segmeter.core.prompts import Click, Scribble
 from segmeter.users.error_prompts import pixel_at
-from segmeter.users.volumes.initial_prompts import (
-    Draws,
-    centre_of,
-    foreground_slices,
-    points_per_volume,
-)
+from segmeter.users.volumes import initial_prompts
+from segmeter.users.volumes.initial_prompts import Draws, centre_of, foreground_slices
 
 Pixel = tuple[int, int]
 
@@ -201,7 +197,7 @@ def _negative(
     ground_truth, here = _whole_plane(target, axis, index), _whole_plane(prediction, axis, index)
     drawn = _stroke(ground_truth, here, draws)
     if not drawn:
-        points = points_per_volume(false_positives, fallback, draws)
+        points = initial_prompts.points_per_volume(false_positives, fallback, draws)
         clicks = tuple(Click(p.point, protocol == "published") for p in points)
         return Correction(clicks, None, True, (axis, index), fallback=True)
     return Correction(
