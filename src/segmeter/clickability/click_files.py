@@ -203,11 +203,8 @@ def astray(
     A sample of the objects of `scenes`, by dataset, is checked. Unreadable scenes are skipped
     here; running or training on them reports the error.
     """
-    wanted = [
-        (place, rows)
-        for place, rows in clicks.first_rounds().items()
-        if place[1] in scenes.get(place[0], ())
-    ]
+    firsts = clicks.first_rounds().items()
+    wanted = [(place, rows) for place, rows in firsts if place[1] in scenes.get(place[0], ())]
     some = {int(i) for i in np.linspace(0, len(wanted) - 1, min(len(wanted), _LOOKED_AT))}
     looked, wrong = 0, []
     for (name, image, object), rows in (wanted[i] for i in sorted(some)):

@@ -177,11 +177,8 @@ class Registry(Generic[T]):
         entry = self.entry(spec.name)
         taken = inspect.signature(entry.make).parameters
         anything = any(p.kind is p.VAR_KEYWORD for p in taken.values())
-        offered = {
-            key: value
-            for key, value in more.items()
-            if value is not None and (key in taken or key not in ENGINE_OPTIONS)
-        }
+        given = {key: value for key, value in more.items() if value is not None}
+        offered = {k: v for k, v in given.items() if k in taken or k not in ENGINE_OPTIONS}
         options = offered | dict(spec.options)
         unknown = [key for key in options if key not in taken and not anything]
         if unknown:
@@ -416,12 +413,9 @@ def _imported_from(folder: Path, names: set[str]) -> dict[str, Path]:
     """Those of some modules whose files lie below a folder."""
     files = {name: getattr(sys.modules[name], "__file__", None) for name in names}
     paths = {name: Path(file).resolve() for name, file in files.items() if file}
+    below = {name: path for name, path in paths.items() if path.is_relative_to(folder)}
     installed = {"site-packages", "dist-packages"}
-    return {
-        name: path
-        for name, path in paths.items()
-        if path.is_relative_to(folder) and installed.isdisjoint(path.parts)
-    }
+    return {name: path for name, path in below.items() if installed.isdisjoint(path.parts)}
 
 
 def _digest(path: Path) -> str:

@@ -99,11 +99,8 @@ def deepest_sides(predictions: Sequence[Prediction]) -> list[tuple[Depth, Depth]
     if compiled is None or any(len(prediction.shape) != 2 for _, prediction, _ in predictions):
         return [_plain_sides(*prediction) for prediction in predictions]
     masks = Numbered()
-    tasks = [
-        (*side, barred)
-        for target, prediction, barred in predictions
-        for side in masks.sides(target, prediction)
-    ]
+    sides = [(masks.sides(target, mask), barred) for target, mask, barred in predictions]
+    tasks = [(*side, barred) for both, barred in sides for side in both]
     found = [
         Depth(squared, None if y < 0 else (y, x))
         for squared, y, x in compiled.deepest_rests(masks.boxes, tasks, threads())

@@ -111,11 +111,14 @@ def shape_of(mask: Mask, sides: tuple[int, int] | None = None) -> Shape:
     from_left = ((columns - (width - 1) / 2) / width).astype(np.float32)
     down = _mean_away(rows, even.sum(axis=1), sides[0])
     across = _mean_away(columns, even.sum(axis=0), sides[1])
+    # From a pixel's depth to its NSS, the map taken over the whole image.
+    pixels, density = math.prod(mask.shape), plain.astype(np.float64) / total
+    deviation = math.sqrt(float((density**2).sum()) / pixels - 1 / pixels**2) + _EPSILON
     return Shape(
         cell, diagonal, sides, mask.area,
         filled, depth.astype(np.float32), published.astype(np.float32), near,
         (from_top, from_left), _running(even), _running(deep), (down, across),
-        *_nss_line(plain, total, math.prod(mask.shape)),
+        1 / (total * deviation), -1 / (pixels * deviation),
     )  # fmt: skip
 
 
@@ -123,13 +126,6 @@ def _mean_away(places: Places, chance: npt.NDArray[np.floating], side: int) -> G
     """How far each place lies from a draw of the marginal `chance`, in box sides, on average."""
     gaps = np.abs(np.subtract.outer(places, places)) / side
     return np.asarray(gaps @ chance, dtype=np.float32)
-
-
-def _nss_line(weights: Grid, total: float, pixels: int) -> tuple[float, float]:
-    """Scale and shift from a pixel's depth to its NSS, the map taken over the whole image."""
-    density = weights.astype(np.float64) / total
-    deviation = math.sqrt(float((density**2).sum()) / pixels - 1 / pixels**2) + _EPSILON
-    return 1 / (total * deviation), -1 / (pixels * deviation)
 
 
 def expect(shape: Shape, numbers: Numbers) -> ExpectedStatistics:
@@ -352,11 +348,8 @@ def cases_of(clicks: Clicks, datasets: Mapping[str, Dataset]) -> list[Case]:
     The statistics are those of the tables (reading `published`), so that a fit on a study's
     own clicks and one on the published tables mean the same.
     """
-    found = [
-        _case(sample)
-        for sample in samples_of(clicks, datasets)
-        if sample.name.endswith("/first") and len(sample.points) >= LEAST_CLICKS
-    ]
+    firsts = (s for s in samples_of(clicks, datasets) if s.name.endswith("/first"))
+    found = (_case(sample) for sample in firsts if len(sample.points) >= LEAST_CLICKS)
     cases = [case for case in found if case is not None]
     if not cases:
         raise BadInput(f"no target has {LEAST_CLICKS} first clicks; collect more before fitting")

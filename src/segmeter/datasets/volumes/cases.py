@@ -32,12 +32,10 @@ WINDOWS: Mapping[str, Window] = {
 
 _KEPT = frozenset({"uint8", "int8", "int16", "uint16", "int32", "float32"})
 _MODALITIES = {
-    "CT": re.compile(r"(?<![a-z])(?:cb|ce|nc|ld|hr)?ct(?:a|ac)?(?![a-z])|hounsfield", re.I),
-    "PT": re.compile(r"(?<![a-z])(?:pet|pt|suv\w*|fdg)(?![a-z])|(?<=pet)ct", re.I),
-    "MR": re.compile(
-        r"(?<![a-z])(?:mri?|t1\w*|t2\w*|flair|adc|dwi|swi|dce|bold|pdw?)(?![a-z])", re.I
-    ),
-    "US": re.compile(r"(?<![a-z])(?:us|ultrasound)(?![a-z])", re.I),
+    "CT": r"(?<![a-z])(?:cb|ce|nc|ld|hr)?ct(?:a|ac)?(?![a-z])|hounsfield",
+    "PT": r"(?<![a-z])(?:pet|pt|suv\w*|fdg)(?![a-z])|(?<=pet)ct",
+    "MR": r"(?<![a-z])(?:mri?|t1\w*|t2\w*|flair|adc|dwi|swi|dce|bold|pdw?)(?![a-z])",
+    "US": r"(?<![a-z])(?:us|ultrasound)(?![a-z])",
 }
 _BIDS = r"(sub-[A-Za-z0-9]+)"
 
@@ -48,7 +46,7 @@ def modality_of(name: str) -> str:
     >>> [modality_of(n) for n in ("Portal venous CT", "PET", "T1w", "zscore", "PET/CT")]
     ['CT', 'PT', 'MR', '', '']
     """
-    found = [kind for kind, pattern in _MODALITIES.items() if pattern.search(name)]
+    found = [kind for kind, word in _MODALITIES.items() if re.search(word, name, re.I)]
     return found[0] if len(found) == 1 else ""
 
 

@@ -29,7 +29,7 @@ from segmeter.core.scenes import DatasetCard, SceneHeader, Target, Volume
 from segmeter.core.sections import SCENE_NUMBERS
 from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
-from segmeter.datasets.data_roots import SceneSet, card_of, known, own_card, set_folder
+from segmeter.datasets.data_roots import SceneSet, card_of, own_card, set_folder
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.cases import Case, FileVolume, Options, options_of
 from segmeter.datasets.volumes.grids import Grid
@@ -192,17 +192,12 @@ class MiniVolume(Volume):
 
 
 @catalogue.datasets.add("mini-volumes", card_of("mini-volumes").summary)
-class MiniVolumes:
+class MiniVolumes(SceneSet[None]):
     """Two targets per volume, about 35 x 50 x 35 voxels of 1 mm."""
 
-    card = card_of("mini-volumes")
-
-    def scenes(self) -> Sequence[str]:
-        return _SCENES
-
-    def load(self, scene: str) -> MiniVolume:
-        known(self.card.name, scene, dict.fromkeys(_SCENES))
-        return MiniVolume(scene)
+    def __init__(self) -> None:
+        card, scenes = card_of("mini-volumes"), dict.fromkeys(_SCENES)
+        super().__init__(card, scenes, lambda scene, _: MiniVolume(scene), lambda _: (_DATA,))
 
     def fingerprint(self) -> str:
         return fingerprint("mini-volumes", _DATA.read_bytes())

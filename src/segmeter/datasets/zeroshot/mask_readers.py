@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Target
 from segmeter.datasets.coco_files import fill, outline, read_json
@@ -222,9 +223,7 @@ def ytvis_json(images: Path, annotations: Path) -> dict[str, Item]:
     found: dict[str, Item] = {}
     with named_errors(annotations, _OTHER):
         names = {c["id"]: str(c["name"]) for c in data.get("categories", ())}
-        tracks: dict[Any, list[Mapping[str, Any]]] = {}
-        for track in data["annotations"] or ():
-            tracks.setdefault(track["video_id"], []).append(track)
+        tracks = grouped(data["annotations"] or (), lambda track: track["video_id"])
         for video in data["videos"]:
             for t, file in enumerate(video["file_names"]):
                 path = PurePosixPath(str(file))

@@ -85,7 +85,14 @@ class Listed(ImageSet):
     """A dataset made of items, in the order of their names. Empty masks are passed over."""
 
     def __init__(self, card: DatasetCard, items: Mapping[str, Item], selection: Selection) -> None:
-        chosen = _in_split(card.name, items, selection.split)
+        chosen, split = {scene: items[scene] for scene in sorted(items)}, selection.split
+        if split is not None:
+            wanted = read_list(Path(split))
+            unknown = next((scene for scene in wanted if scene not in chosen), None)
+            if unknown is not None:
+                held = f"which '{card.name}' does not have"
+                raise NotFound(f"'{split}' names the scene '{unknown}', {held}")
+            chosen = {scene: chosen[scene] for scene in wanted}
         if not chosen:
             raise NotFound(f"dataset '{card.name}': no image with masks in its folder")
         made = {
@@ -143,17 +150,6 @@ def _pixels(most_side: int, image: Path) -> Pixels:
     if size == pixels.shape[:2]:
         return pixels
     return cv2.resize(pixels, size[::-1], interpolation=cv2.INTER_AREA)
-
-
-def _in_split(name: str, items: Mapping[str, Item], split: str | None) -> dict[str, Item]:
-    ordered = {scene: items[scene] for scene in sorted(items)}
-    if split is None:
-        return ordered
-    wanted = read_list(Path(split))
-    unknown = next((scene for scene in wanted if scene not in ordered), None)
-    if unknown is not None:
-        raise NotFound(f"'{split}' names the scene '{unknown}', which '{name}' does not have")
-    return {scene: ordered[scene] for scene in wanted}
 
 
 def _reduced(size: tuple[int, ...], most_side: int) -> Size:

@@ -112,12 +112,8 @@ class Prompter:
         """Draw what `start` draws, so that a shared stream stands where it would."""
         if self.random:
             empty = Mask.empty(target.shape)
-            self.start(
-                target=target,
-                protocol="published",
-                draws=draws,
-                answers=lambda sets: [empty] * len(sets),
-            )
+            seen = {"target": target, "protocol": "published", "draws": draws}
+            self.start(**seen, answers=lambda sets: [empty] * len(sets))
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
         """The prompts of the first round; the same is asked of a model once."""
@@ -303,7 +299,13 @@ class Refiner:
             return self.first.next(observation, rng)
         if self._bounded(observation):
             return None
-        found = self.found(observation, observation.mask, self._draws(observation, rng))
+        draws = draws_of(observation.protocol, rng)
+        if observation.protocol == "published" and self.kind.per_step == "3":
+            # The original's single stream, past the start and earlier corrections.
+            self.first.advance(observation.target.mask, draws)
+            for made in observation.rounds[:-1]:
+                self.found(observation, made.mask, draws)
+        found = self.found(observation, observation.mask, draws)
         if found is not None and found.stroke is not None and self.drawn == "stroke":
             return (found.stroke,)
         return () if found is None else found.clicks
@@ -334,15 +336,6 @@ class Refiner:
             return True
         made = [self.effort(target, protocol, r.number, r.prompts) for r in observation.rounds]
         return bool(self.until_dof) and sum(e.degrees_of_freedom for e in made) >= self.until_dof
-
-    def _draws(self, observation: Observation, rng: np.random.Generator) -> Draws:
-        """In published the original's single stream, past the start and earlier corrections."""
-        draws = draws_of(observation.protocol, rng)
-        if observation.protocol == "published" and self.kind.per_step == "3":
-            self.first.advance(observation.target.mask, draws)
-            for made in observation.rounds[:-1]:
-                self.found(observation, made.mask, draws)
-        return draws
 
 
 REFINEMENTS = (

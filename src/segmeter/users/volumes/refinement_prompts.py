@@ -195,7 +195,12 @@ def _negative(
 ) -> Correction:
     axis, index = _worst_plane(false_positives, (1,) if protocol == "published" else (1, 2))
     ground_truth, here = _whole_plane(target, axis, index), _whole_plane(prediction, axis, index)
-    drawn = _stroke(ground_truth, here, draws)
+    if ground_truth.any():
+        stroke = contour_scribble(ground_truth, here, draws.fraction())
+    else:
+        column = int(here.sum(axis=0).argmax())
+        stroke = [(row, column) for row in range(len(here))]
+    drawn = [pixel for pixel in stroke if here[pixel]]  # in the order of drawing
     if not drawn:
         points = initial_prompts.points_per_volume(false_positives, fallback, draws)
         clicks = tuple(Click(p.point, protocol == "published") for p in points)
@@ -206,15 +211,6 @@ def _negative(
         True,
         (axis, index),
     )
-
-
-def _stroke(ground_truth: Bits, prediction: Bits, draws: Draws) -> list[Pixel]:
-    """Pixels of the prediction under a stroke, in the order of drawing."""
-    if not ground_truth.any():
-        column = int(prediction.sum(axis=0).argmax())
-        return [(int(row), column) for row in np.flatnonzero(prediction[:, column])]
-    found = contour_scribble(ground_truth, prediction, draws.fraction())
-    return [pixel for pixel in found if prediction[pixel]]
 
 
 def _worst_plane(false_positives: Mask, axes: Sequence[int]) -> tuple[int, int]:
