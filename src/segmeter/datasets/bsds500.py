@@ -16,7 +16,7 @@ from segmeter.core.errors import BadInput, NotFound, check_choice
 from segmeter.core.scenes import DatasetCard, Image, Scene
 from segmeter.datasets import data_roots
 from segmeter.datasets.image_files import read_rgb
-from segmeter.datasets.labelmaps import fields_of, read_mat
+from segmeter.datasets.label_files import fields_of, read_mat
 
 Labels = npt.NDArray[np.int32]
 Split = Literal["train", "val", "test"]

@@ -36,7 +36,7 @@ from segmeter.datasets.data_roots import (
     some_at_hand,
 )
 from segmeter.datasets.image_files import named_errors, read_colours
-from segmeter.datasets.labelmaps import fields_of, read_mat
+from segmeter.datasets.label_files import fields_of, read_mat
 
 Colours = npt.NDArray[np.uint8]
 Decoded = tuple[Mask, Mask | None]
