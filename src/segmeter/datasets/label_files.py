@@ -33,9 +33,8 @@ from segmeter.datasets.coco_json import CocoImage, CocoJson, images_beside
 from segmeter.datasets.data_roots import SceneSet, by_name, digest, own_card
 from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, named_errors, read_values
 from segmeter.datasets.mask_files import masks_of_values
-from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import whole_numbers
-from segmeter.datasets.volumes.stored import case_name, is_volume, open_stored
+from segmeter.datasets.volumes.stored import Grid, case_name, is_volume, open_stored
 
 Labels = npt.NDArray[Any]
 RESULT_SUFFIXES = frozenset({".bmp", ".json", ".mat", ".npy", ".png", ".tif", ".tiff"})

@@ -16,9 +16,8 @@ from segmeter.core.capabilities import KnowsItsScan, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.scenes import SceneHeader, Target, Volume
 from segmeter.datasets.volumes.dicom import DicomSeries, Series, read_structures
-from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import Labelling, chosen, targets_in, whole_numbers
-from segmeter.datasets.volumes.stored import Stored, open_stored
+from segmeter.datasets.volumes.stored import Grid, Stored, open_stored
 
 Window = tuple[float, float]
 

@@ -20,8 +20,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.datasets.image_files import named_errors
-from segmeter.datasets.volumes.grids import Grid
-from segmeter.datasets.volumes.stored import Stored, check_bytes, check_claim, need
+from segmeter.datasets.volumes.stored import Grid, Stored, check_bytes, check_claim, need
 
 _SEGMENTATION = ("1.2.840.10008.5.1.4.1.1.66.4", "1.2.840.10008.5.1.4.1.1.66.7")
 _STRUCTURES = "1.2.840.10008.5.1.4.1.1.481.3"

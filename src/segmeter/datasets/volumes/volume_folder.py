@@ -32,9 +32,9 @@ from segmeter.core.wording import counted
 from segmeter.datasets.data_roots import SceneSet, card_of, own_card, set_folder
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.cases import Case, FileVolume, Options, options_of
-from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import Kind, Labelling, named_values, targets_in
 from segmeter.datasets.volumes.layouts import Layout, recognise
+from segmeter.datasets.volumes.stored import Grid
 
 INTRABENCH = tomllib.loads(Path(__file__).with_name("intrabench.toml").read_text("utf-8"))
 _DATA = Path(__file__).with_name("mini_volumes.npz")
