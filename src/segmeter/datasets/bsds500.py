@@ -43,10 +43,11 @@ class Bsds500:
     def card(self) -> DatasetCard:
         whole = _IMAGES[self.split]
         gone = [number for number in self._drawings if number not in self._images]
-        fewer = whole - len(self._drawings)
-        missing = [data_roots.lacking("images", gone, whole, self._folder / "images" / self.split)]
-        if fewer > 0:
-            missing.insert(0, f"{fewer} of {whole} partitions are not in '{self._ground_truths}'")
+        fewer, lacking = whole - len(self._drawings), data_roots.lacking
+        missing = (
+            lacking("partitions", fewer, whole, self._ground_truths),
+            lacking("images", gone, whole, self._folder / "images" / self.split),
+        )
         return replace(_CARD, missing="; ".join(filter(None, missing)))
 
     def scenes(self) -> Sequence[str]:

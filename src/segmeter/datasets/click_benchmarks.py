@@ -79,7 +79,7 @@ def paired(layout: Layout, data: str | Path | None = None) -> ImageSet:
     whole = layout.card.targets or 0
     gone = whole - len(images.keys() | masks.keys())
     missing = (
-        f"{gone} of {whole} objects are not in '{folder}'" if gone > 0 else "",
+        lacking("objects", gone, whole, folder),
         lacking("images", [n for n in masks if n not in images], whole, folder / layout.images),
         lacking("masks", [n for n in images if n not in masks], whole, folder / layout.masks),
     )
@@ -243,8 +243,7 @@ def tetris(
         images = {name: path for name, path in images.items() if name in set(wanted)}
     else:
         fewer = _TETRIS_IMAGES - len(images)
-        where = f"{fewer} of {_TETRIS_IMAGES} images are not in '{folder / 'images'}'"
-        missing = where if fewer > 0 else ""
+        missing = lacking("images", fewer, _TETRIS_IMAGES, folder / "images")
     if not images:
         raise NotFound(f"dataset 'tetris': no image in '{folder / 'images'}'")
     masks = {name: folder / "masks" / f"{name}.png" for name in images}

@@ -49,13 +49,6 @@ def open_images(
 ) -> Listed:
     """Open Images from a root folder that holds `open-images`."""
     folder = set_folder(_CARD, data, ("open-images", "openimages"), ("images", "masks", table))
-    items = _items(folder, table)
-    if not items:
-        raise NotFound(f"dataset 'open-images': none of its images is in '{folder / 'images'}'")
-    return Listed(_CARD, items, Selection(sample, least_area, most_side, split, category))
-
-
-def _items(folder: Path, table: str) -> dict[str, Item]:
     rows = read_table(folder / table, "table of masks", "MaskPath", "ImageID", "LabelName")
     images = {path.stem: path for path in images_below(folder / "images")}
     files = {path.stem: path for path in images_below(folder / "masks")}
@@ -65,10 +58,13 @@ def _items(folder: Path, table: str) -> dict[str, Item]:
         for row, name in named
         if row["ImageID"] in images and name in files
     )
-    return {
+    items = {
         image: Item(images[image], partial(_masks, entries), tuple(e[2] for e in entries))
         for image, entries in drawn.items()
     }
+    if not items:
+        raise NotFound(f"dataset 'open-images': none of its images is in '{folder / 'images'}'")
+    return Listed(_CARD, items, Selection(sample, least_area, most_side, split, category))
 
 
 def _masks(entries: Sequence[tuple[str, str, Path]], size: tuple[int, int]) -> Iterator[Target]:
