@@ -22,7 +22,7 @@ from threading import Lock
 import numpy as np
 
 from segmeter.clickability import maps
-from segmeter.clickability.click_similarity import Row, summarised
+from segmeter.clickability.click_files import Row, summarised
 from segmeter.clickability.groups import Draw, Point, drawn_on_prior
 from segmeter.clickability.maps import ClickabilityMap, ClickRegion, ClickSource, Round, prior_on
 from segmeter.clickability.training.samples import TrainingSample
