@@ -287,7 +287,8 @@ def random_point(target: Target, rng: np.random.Generator) -> Click:
 def _on_whole_error(prediction: Prediction, missed: Depth, added: Depth) -> Click | None:
     """As `next_points` breaks ties: by the components that the two deepest pixels belong to."""
     target, mask, protocol = prediction
-    if protocol == "corrected" and missed.squared == added.squared and missed.point is not None:
+    equal = missed.squared == added.squared
+    if protocol == "corrected" and equal and missed.point and added.point:
         regions = zip(error_regions(target, mask), (missed.point, added.point), strict=True)
         areas = [next(p.area for p in parts(region) if p[point]) for region, point in regions]
         if areas[0] >= areas[1]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -137,26 +137,19 @@ def split(
     return learn, [sample for sample in training_samples if sample.image in aside]
 
 
+@dataclass(slots=True)
 class TrainingSamples:
     """Training samples as arrays for the network, framed once, augmented at every access."""
 
-    def __init__(
-        self,
-        training_samples: Sequence[TrainingSample],
-        protocol: ProtocolName,
-        frame: int = FRAME,
-        seed: int = 0,
-        workers: int = 0,
-    ) -> None:
-        self._samples = training_samples
-        self._protocol: ProtocolName = protocol
-        self._frame = frame
-        self._seed = seed
-        self._most_kept = _MOST_KEPT // max(1, workers)
-        self._kept: dict[int, tuple[Letterbox, npt.NDArray[np.float16]]] = {}
+    samples: Sequence[TrainingSample]
+    protocol: ProtocolName
+    frame: int = FRAME
+    seed: int = 0
+    workers: int = 0
+    _kept: dict[int, tuple[Letterbox, npt.NDArray[np.float16]]] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self._samples)
+        return len(self.samples)
 
     def __getitem__(self, at: tuple[int, int]) -> Floats:
         """Planes `(7, F, F)` of a sample in an epoch: colours, object, error region, softened
@@ -164,14 +157,14 @@ class TrainingSamples:
         epoch, index = at
         known = self._kept.get(index)
         if known is None:
-            box, planes = framed(self._samples[index], self._protocol, self._frame)
+            box, planes = framed(self.samples[index], self.protocol, self.frame)
             known = box, planes.astype(np.float16)
-            if len(self._kept) < self._most_kept:
+            if len(self._kept) < _MOST_KEPT // max(1, self.workers):
                 self._kept[index] = known
         if epoch < 0:
             return known[1].astype(np.float32)
-        rng = generator(self._seed, "vary", epoch, self._samples[index].name)
-        return varied(known[1].astype(np.float32), known[0], rng, self._protocol)
+        rng = generator(self.seed, "vary", epoch, self.samples[index].name)
+        return varied(known[1].astype(np.float32), known[0], rng, self.protocol)
 
 
 def framed(
