@@ -25,7 +25,7 @@ from segmeter.core.models import EncodedScene
 from segmeter.core.scenes import Image, Scene, Target
 from segmeter.core.users import Observation
 from segmeter.engine.arithmetic import steady_arithmetic
-from segmeter.users.gradient_attack import Attempt, Direction, follow
+from segmeter.users.adversary import Attempt, Direction, follow
 
 COLUMNS = 4
 

@@ -15,9 +15,8 @@ import cv2
 import numpy as np
 
 from segmeter.clickability.groups import Draw, drawn_on_prior, share_of_group
-from segmeter.clickability.maps import ClickabilityMap
-from segmeter.clickability.prior import prior, prior_on
-from segmeter.core.error_regions import false_negatives
+from segmeter.clickability.maps import ClickabilityMap, prior, prior_on
+from segmeter.core.error_regions import error_regions
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Image, Target
 from stopwatch import milliseconds, row
@@ -61,7 +60,7 @@ def main() -> None:
     target = Target("1", blob(4))
     print(f"{'':<44} {'plain':>13} {'kernel':>13} {'ratio':>10}")
     for name, prediction in {"whole object": Mask.empty(SHAPE), "slivers": blob(0)}.items():
-        wrong = false_negatives(target, prediction)
+        wrong, _ = error_regions(target, prediction)
         theirs = milliseconds(partial(_plain_map, wrong))
         ours = milliseconds(partial(prior_on, wrong, round="later"))
         row(f"map of {wrong.area} pixels, {name}", theirs, ours)

@@ -21,6 +21,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.morphology import components, squared_depths
 from segmeter.measures.surfaces import surface_distances, voxel_surface_distances
 from segmeter.users.volumes.initial_prompts import (
+    PublishedDraws,
     alternating_points_per_slice,
     centre_point_per_slice,
     interpolated_boxes,
@@ -28,7 +29,6 @@ from segmeter.users.volumes.initial_prompts import (
     points_per_slice,
 )
 from segmeter.users.volumes.refinement_prompts import scribble_correction
-from segmeter.users.volumes.slices import PublishedDraws
 from stopwatch import milliseconds, row
 
 SHAPE = (300, 512, 512)

@@ -19,21 +19,19 @@ from segmeter.clickability.fitting.correction_clicks import (
     recovered,
     write_proxy_errors,
 )
-from segmeter.clickability.fitting.expected_statistics import (
+from segmeter.clickability.fitting.first_clicks import (
+    Case,
     ExpectedStatistics,
+    Fit,
+    Seen,
     _apart,
     _running,
     expect,
-    shape_of,
-)
-from segmeter.clickability.fitting.first_clicks import (
-    Case,
-    Fit,
-    Seen,
     fit,
     read_cases,
     read_masks,
     read_tables,
+    shape_of,
 )
 from segmeter.clickability.fitting.held_out import (
     charts_of,
@@ -42,8 +40,7 @@ from segmeter.clickability.fitting.held_out import (
     markdown,
     prior_json,
 )
-from segmeter.clickability.maps import distance, uniform
-from segmeter.clickability.prior import Numbers, prior, shipped, table
+from segmeter.clickability.maps import Numbers, distance, prior, shipped, table, uniform
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask

@@ -22,10 +22,10 @@ from segmeter.clickability.maps import (
     blurred_clicks,
     distance,
     from_clicks,
+    jittered,
     soft_error_region,
     uniform,
 )
-from segmeter.clickability.prior import _within
 from segmeter.core.error_regions import deepest, error_regions
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
@@ -236,8 +236,8 @@ def test_bad_maps_and_groups_are_refused() -> None:
 
 @given(hnp.arrays(bool, (24, 31)), st.floats(0.5, 40))
 def test_within_reach_is_a_matter_of_distance(inside: np.ndarray, reach: float) -> None:
-    """By discs where they are small, by a distance transform where they are not."""
     assume(inside.any())
     away = ndimage.distance_transform_edt(~inside)
     assume(not np.isclose(away, reach, atol=1e-3).any())
-    assert np.array_equal(_within(inside, reach) > 0, away <= reach)
+    moved = jittered(np.ones(inside.shape, np.float32), inside, sigma_px=50.0, reach_px=reach)
+    assert np.array_equal(moved > 0, away <= reach)

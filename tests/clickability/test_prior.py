@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from segmeter.clickability import groups
-from segmeter.clickability import prior as prior_module
+from segmeter.clickability import maps as prior_module
 from segmeter.clickability.groups import Draw, drawn_on_prior, share_of_group
-from segmeter.clickability.prior import Numbers, prior, prior_on, shipped
+from segmeter.clickability.maps import Numbers, prior, prior_on, shipped
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Image, Target
 from segmeter.kernels import set_threads, threads

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from segmeter.clickability.groups import draw_voxel, volume_prior
-from segmeter.clickability.prior import Numbers
+from segmeter.clickability.maps import Numbers
 from segmeter.core.masks import Mask
 
 LAW = Numbers(depth=1.0, spread=0.3, sloppy=0.0, jitter=0.0)

@@ -13,12 +13,12 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import required
 from segmeter.core.errors import NotFound
 from segmeter.core.scenes import Dataset
-from segmeter.datasets.volumes.volume_folder import SETS
+from segmeter.datasets.volumes.volume_folder import INTRABENCH
 from segmeter.datasets.zeroshot.suite import SUITE
 
 NAMES = [entry.name for entry in catalogue.datasets if not required(entry)]
 WITHIN = {"mini", "mini-volumes", "mini-video", "drawn"}
-VOLUMES = {published.card.name for published in SETS}
+VOLUMES = set(INTRABENCH)
 ELSEWHERE = {
     "sbd",
     "pascal-voc",

@@ -10,7 +10,7 @@ import pytest
 from scipy.io import savemat
 
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.datasets.labelmaps import read_edge_map
+from segmeter.datasets.label_files import read_edge_map
 
 LEVELS = np.array([[0, 0, 0, 0, 0], [0, 0, 0.7, 0, 0], [0, 0, 0, 0, 0]])
 

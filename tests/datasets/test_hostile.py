@@ -25,7 +25,7 @@ from segmeter.core.errors import BadInput, BadWeights
 from segmeter.datasets.coco_json import CocoJson
 from segmeter.datasets.folder import Found, open_folder
 from segmeter.datasets.image_files import read_values
-from segmeter.datasets.labelmaps import read_results
+from segmeter.datasets.label_files import read_results
 from segmeter.datasets.mask_files import objects_in, void_in
 from segmeter.datasets.pairing import pair
 from segmeter.models.fetching.transfer import unpack, unpack_one

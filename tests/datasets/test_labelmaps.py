@@ -14,7 +14,7 @@ from scipy.io import savemat
 
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
-from segmeter.datasets.labelmaps import read_label_map, read_label_maps, read_results
+from segmeter.datasets.label_files import read_label_map, read_label_maps, read_results
 
 LABELS = np.array([[1, 1, 300], [2, 2, 300]])
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.io
 
 from segmeter.core.errors import BadInput
-from segmeter.datasets.labelmaps import read_mat, read_results
+from segmeter.datasets.label_files import read_mat, read_results
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -21,10 +21,10 @@ from segmeter.core.errors import BadWeights, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, round_from_json, round_to_json
 from segmeter.core.videos import FrameMasks
+from segmeter.datasets.coco_json import Saco
 from segmeter.datasets.label_files import Predictions, labels_at
 from segmeter.datasets.recorded_clicks import read_prompts
-from segmeter.datasets.saco import Saco
-from segmeter.datasets.volumes.cvpr25_files import holds_cases, read_member
+from segmeter.datasets.volumes.volume_folder import holds_cases, read_member
 from segmeter.measures.concepts import Truths
 from segmeter.models import weights
 from segmeter.models.fetching.transfer import unpack

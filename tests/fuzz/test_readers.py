@@ -28,7 +28,7 @@ def test_mutated_files_give_values_or_a_sentence(name: str, tmp_path: Path) -> N
 NOT_FUZZED = {
     "datasets/": "files that the user chose: a library's error is wrapped (SECURITY.md)",
     "clickability/fitting/": "files that the user chose, or a cache of the command's own",
-    "clickability/prior.py": "a table of the package",
+    "clickability/maps.py": "a table of the package",
     "benchmarks/report_parts.py": "tables of the package",
     "clickability/network.py:load": "the tensors come from read_tensors, which is fuzzed",
     "core/catalogue.py:_value": "any text is a value",

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from scipy import stats
 
-from segmeter.clickability.click_similarity import display_modes
+from segmeter.clickability.click_files import display_modes
 from segmeter.clickability.fitting.first_clicks import cases_of
 from segmeter.core.error_regions import deepest
 from segmeter.core.masks import Mask

@@ -25,8 +25,8 @@ from segmeter.models.sam._loading import SamNetwork
 from segmeter.models.sam.model import Kind, Sam
 from segmeter.training.annotation_rounds import AnnotatedObject, round_losses, schedule
 from segmeter.training.decoder_training import DecoderSettings, Progress, encoded_scenes, train
-from segmeter.users.error_prompts import CentreClick
-from segmeter.users.sam_points import TrainingPrompts, training_point
+from segmeter.users.box_prompts import TrainingPrompts
+from segmeter.users.error_prompts import CentreClick, training_point
 
 SETTINGS = DecoderSettings(
     steps=4, batch=3, rounds=2, repeats=1, rate=1e-3, warmup=1, validate_every=2, most_clicks=2

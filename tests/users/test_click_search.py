@@ -13,8 +13,7 @@ from segmeter.core.models import MaskPrediction, Request
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Image, Target
 from segmeter.core.users import Observation
-from segmeter.users.adversary import SearchGrid, lattice, search
-from segmeter.users.gradient_attack import valid_pixels
+from segmeter.users.adversary import SearchGrid, lattice, search, valid_pixels
 
 
 class Landscape:

@@ -22,8 +22,8 @@ from segmeter.models.clicknets._encoded import ClickNetEncodedScene, Settings  #
 from segmeter.models.clicknets._ritm import RitmNetwork  # noqa: E402
 from segmeter.models.clicknets._zoom import Zoom  # noqa: E402
 from segmeter.models.clicknets.containers import RITM  # noqa: E402
-from segmeter.users import gradient_attack  # noqa: E402
-from segmeter.users.gradient_attack import Adam, disc_sum, follow, valid_pixels  # noqa: E402  # noqa: E402
+from segmeter.users import adversary  # noqa: E402
+from segmeter.users.adversary import Adam, disc_sum, follow, valid_pixels  # noqa: E402
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -150,7 +150,7 @@ def test_sessions_followed_together_are_followed_as_alone(encoded):
 def test_sessions_too_large_for_memory_are_followed_in_halves(encoded, monkeypatch):
     observations = [observation(encoded, "corrected"), observation(encoded, "corrected")]
     together = follow(observations, ["best", "worst"], steps=2)
-    monkeypatch.setitem(gradient_attack.PIXELS_AT_ONCE, "cpu", 1)
+    monkeypatch.setitem(adversary.PIXELS_AT_ONCE, "cpu", 1)
     movable = []
     movable_clicks = encoded.movable_clicks
     monkeypatch.setattr(

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from segmeter.clickability import map_sources
-from segmeter.clickability.maps import ClickabilityMap, ClickRegion
-from segmeter.clickability.prior import prior, prior_on
+from segmeter.clickability.maps import ClickabilityMap, ClickRegion, prior, prior_on
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.lockstep import SimulatedSession, simulate

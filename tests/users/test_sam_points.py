@@ -15,7 +15,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Target
-from segmeter.users.sam_points import next_points, random_point
+from segmeter.users.error_prompts import next_points, random_point
 
 
 def next_point(target: Target, prediction: Mask, protocol: ProtocolName = "corrected"):

@@ -12,9 +12,16 @@ import numpy as np
 
 from segmeter.api.loading import Tell, dataset_spec, load_dataset, protocol_names, roots_of, silent
 from segmeter.clickability.click_files import (
+    ENOUGH,
+    HALVES,
+    REFERENCE,
+    Row,
     Thing,
     Why,
     astray,
+    ceilings,
+    devices,
+    display_modes,
     few_of_a_device,
     left_out,
     outside_run,
@@ -23,15 +30,6 @@ from segmeter.clickability.click_files import (
     without_masks,
     without_partner,
     write_simulated,
-)
-from segmeter.clickability.click_similarity import (
-    ENOUGH,
-    HALVES,
-    REFERENCE,
-    Row,
-    ceilings,
-    devices,
-    display_modes,
 )
 from segmeter.clickability.map_sources import map_scores, source
 from segmeter.clickability.training.samples import samples_of

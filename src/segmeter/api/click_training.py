@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from segmeter.api.click_files import clicked_datasets, warn_of_samples
 from segmeter.api.loading import Tell, silent
-from segmeter.clickability.click_similarity import Row
+from segmeter.clickability.click_files import Row
 from segmeter.clickability.map_sources import map_scores, source
 from segmeter.clickability.network import network_source
 from segmeter.clickability.training.samples import TrainingSample, samples_of, split

@@ -13,7 +13,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.sections import Axis, Chart, Line
 from segmeter.core.wording import counted
-from segmeter.datasets.labelmaps import (
+from segmeter.datasets.label_files import (
     paired_files,
     read_label_maps,
     read_object,

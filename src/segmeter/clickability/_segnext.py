@@ -67,10 +67,8 @@ class Clickability(nn.Module):
 
     def forward(self, image: Tensor, maps: Tensor, epsilon: float = 1e-9) -> Tensor:
         """The map at the frame's size, stretched to 0..1 over the whole frame."""
-        size = image.shape[-2:]
-        wide = F.interpolate(
-            self.logits(image, maps), size=size, mode="bilinear", align_corners=True
-        )
+        made, size = self.logits(image, maps), image.shape[-2:]
+        wide = F.interpolate(made, size=size, mode="bilinear", align_corners=True)
         low = wide.amin(dim=(1, 2, 3), keepdim=True)
         high = wide.amax(dim=(1, 2, 3), keepdim=True)
         return (wide - low) / (high - low + epsilon)
@@ -92,7 +90,14 @@ class _Backbone(nn.Module):
         super().__init__()
         rates = torch.linspace(0, size.drop_path, sum(size.depths)).tolist()
         widths = size.widths
-        self.patch_embed1 = _first(widths[0])
+        first = nn.Sequential(  # two convolutions, a quarter of the size
+            nn.Conv2d(3, widths[0] // 2, 3, 2, 1),
+            nn.BatchNorm2d(widths[0] // 2),
+            nn.GELU(),
+            nn.Conv2d(widths[0] // 2, widths[0], 3, 2, 1),
+            nn.BatchNorm2d(widths[0]),
+        )
+        self.patch_embed1 = chain(proj=first)
         for stage in range(1, 4):
             before, width = widths[stage - 1 : stage + 1]
             smaller = chain(proj=nn.Conv2d(before, width, 3, 2, 1), norm=nn.BatchNorm2d(width))
@@ -126,19 +131,6 @@ def chain(**parts: nn.Module) -> nn.Sequential:
     return nn.Sequential(OrderedDict(parts))
 
 
-def _first(width: int) -> nn.Sequential:
-    """The image's stem: two convolutions, a quarter of the size."""
-    return chain(
-        proj=nn.Sequential(
-            nn.Conv2d(3, width // 2, 3, 2, 1),
-            nn.BatchNorm2d(width // 2),
-            nn.GELU(),
-            nn.Conv2d(width // 2, width, 3, 2, 1),
-            nn.BatchNorm2d(width),
-        )
-    )
-
-
 class _Block(nn.Module):
     """Attention by large kernels, then a mixing of channels, each on a scaled side path."""
 
@@ -147,7 +139,13 @@ class _Block(nn.Module):
         self.norm1 = nn.BatchNorm2d(width)
         self.attn = _Attention(width)
         self.norm2 = nn.BatchNorm2d(width)
-        self.mlp = _mixer(width, width * expansion)
+        hidden = width * expansion
+        self.mlp = chain(
+            fc1=nn.Conv2d(width, hidden, 1),
+            dwconv=nn.Conv2d(hidden, hidden, 3, padding=1, groups=hidden),
+            gelu=nn.GELU(),
+            fc2=nn.Conv2d(hidden, width, 1),
+        )
         self.layer_scale_1 = nn.Parameter(0.01 * torch.ones(width))
         self.layer_scale_2 = nn.Parameter(0.01 * torch.ones(width))
         self.drop = drop
@@ -193,15 +191,6 @@ class _Gate(nn.Module):
         near = self.conv0(x)
         strips = [getattr(self, f"conv{i}_2")(getattr(self, f"conv{i}_1")(near)) for i in range(3)]
         return cast(Tensor, self.conv3(near + strips[0] + strips[1] + strips[2])) * x
-
-
-def _mixer(width: int, hidden: int) -> nn.Sequential:
-    return chain(
-        fc1=nn.Conv2d(width, hidden, 1),
-        dwconv=nn.Conv2d(hidden, hidden, 3, padding=1, groups=hidden),
-        gelu=nn.GELU(),
-        fc2=nn.Conv2d(hidden, width, 1),
-    )
 
 
 def _normed(before: int, width: int) -> nn.Sequential:
@@ -257,7 +246,8 @@ class _Factorisation(nn.Module):
             weights = F.softmax(flat.transpose(1, 2) @ bases, dim=-1)
             for _ in range(6 if self.training else 7):
                 weights = _weights(flat, bases, weights)
-                bases = _bases(flat, bases, weights)
+                over = bases @ (weights.transpose(1, 2) @ weights) + 1e-6
+                bases = bases * (flat @ weights) / over
         weights = _weights(flat, bases, weights)
         return (bases @ weights.transpose(1, 2)).view(batch, width, height, columns)
 
@@ -265,8 +255,3 @@ class _Factorisation(nn.Module):
 def _weights(flat: Tensor, bases: Tensor, weights: Tensor) -> Tensor:
     over = weights @ (bases.transpose(1, 2) @ bases) + 1e-6
     return weights * (flat.transpose(1, 2) @ bases) / over
-
-
-def _bases(flat: Tensor, bases: Tensor, weights: Tensor) -> Tensor:
-    over = bases @ (weights.transpose(1, 2) @ weights) + 1e-6
-    return bases * (flat @ weights) / over

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.maps import ClickabilityMap, ClickRegion
-from segmeter.clickability.prior import Numbers, Round, kernel_numbers, prior_on, shipped
-from segmeter.core.error_regions import Numbered, false_negatives, false_positives
+from segmeter.clickability import maps
+from segmeter.clickability.maps import ClickabilityMap, ClickRegion, Numbers, Round
+from segmeter.core.error_regions import Numbered, error_regions
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
@@ -38,6 +38,8 @@ Share = tuple[float, float]
 Frame = tuple[int, int, int, int]  # the image's height and width, the box's first pixel
 _MASK = (1 << 64) - 1
 _PROTOCOLS: tuple[ProtocolName, ...] = ("corrected", "published")
+Weights = npt.NDArray[np.float64]
+Voxel = tuple[int, ...]
 
 
 def share_of_group(group: int, groups: int = GROUPS) -> tuple[float, float]:
@@ -178,8 +180,8 @@ class Draw:
 
     @property
     def region(self) -> ClickRegion:
-        side = false_negatives if self.positive else false_positives
-        wrong, protocol = side(self.target, self.prediction), _PROTOCOLS[self.seed is None]
+        wrong = error_regions(self.target, self.prediction)[not self.positive]
+        protocol = _PROTOCOLS[self.seed is None]
         return ClickRegion(self.scene, self.target, wrong, self.first, protocol)
 
     def on(self, map: ClickabilityMap) -> Point | None:
@@ -193,20 +195,16 @@ class Draw:
 def drawn_on_prior(draws: Sequence[Draw]) -> list[Point | None]:
     """Clicks of later rounds on one image, in one call; None if there is no mass."""
     if compiled is None or not draws:
-        return [draw.on(prior_on(draw.region.mask, round="later")) for draw in draws]
+        return [draw.on(maps.prior_on(draw.region.mask, round="later")) for draw in draws]
     masks = Numbered()
     tasks = []
     for draw in draws:
         side = masks.sides(draw.target, draw.prediction)[not draw.positive]
         tasks.append((*side, draw.clicked, draw.share, draw.uniform, draw.seed))
     height, width = draws[0].prediction.shape
-    numbers = kernel_numbers(shipped("later"), (height, width))
+    numbers = maps.kernel_numbers(maps.shipped("later"), (height, width))
     found = compiled.prior_clicks(masks.boxes, tasks, (height, width), numbers, threads())
     return [None if y < 0 else (y, x) for y, x in found]
-
-
-Weights = npt.NDArray[np.float64]
-Voxel = tuple[int, ...]
 
 
 def volume_prior(
@@ -221,7 +219,7 @@ def volume_prior(
     >>> [int(i) for i in np.unravel_index(weights.argmax(), weights.shape)]
     [2, 2, 2]
     """
-    found, bits = numbers or shipped(round), error_region.bits
+    found, bits = numbers or maps.shipped(round), error_region.bits
     depth = np.sqrt(squared_depths(bits, spacing_mm))
     weights = np.where(bits, (depth / max(depth.max(), 1e-12)) ** found.depth, 0.0)
     for axis, side in enumerate(bits.shape):

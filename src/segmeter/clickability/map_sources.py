@@ -15,31 +15,30 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 
 import numpy as np
 
 from segmeter.clickability import maps
-from segmeter.clickability.click_similarity import Row, summarised
+from segmeter.clickability.click_files import Row, summarised
 from segmeter.clickability.groups import Draw, Point, drawn_on_prior
-from segmeter.clickability.maps import ClickabilityMap, ClickRegion, ClickSource
-from segmeter.clickability.prior import Round, prior_on
+from segmeter.clickability.maps import ClickabilityMap, ClickRegion, ClickSource, Round, prior_on
 from segmeter.clickability.training.samples import TrainingSample
 from segmeter.core.errors import NotFound, suggestion
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Image, Target
 from segmeter.core.seeds import generator
-from segmeter.kernels import threads
 from segmeter.measures.clickability_maps import ROWS, MapScores, compare
 
 NAMES = ("prior", "uniform", "distance", "saliency", "saliency-crop", "network")
 _TRAINED = NAMES[3:]
 _MOST_KEPT = 512
 _ROUND: dict[bool, Round] = {True: "first", False: "later"}
+SCORES = ("nss", "pde", "ks", "pl1", "wd", "energy")
+_SEED = 42
 
 
 class FirstRounds:
@@ -69,17 +68,12 @@ class FirstRounds:
 
     def clicks(self, draws: Sequence[Draw]) -> list[Point | None]:
         """A click for each draw; None where the map has no mass on the error region."""
-        firsts, laters = ([d for d in draws if d.first == first] for first in (True, False))
-        points = dict(zip(map(id, firsts), self._each(firsts), strict=True))
-        given = drawn_on_prior(laters) if self._prior else self._each(laters)
-        points |= zip(map(id, laters), given, strict=True)
-        return [points[id(draw)] for draw in draws]
-
-    def _each(self, draws: Sequence[Draw]) -> list[Point | None]:
-        """One after the other, or side by side where kernels may use several threads."""
-        alone = threads() == 1 or len(draws) < 2
-        every = map if alone else _pool(threads()).map
-        return list(every(lambda draw: draw.on(self.map(draw.region)), draws))
+        together = [draw for draw in draws if self._prior and not draw.first]
+        points = iter(drawn_on_prior(together))
+        return [
+            next(points) if self._prior and not draw.first else draw.on(self.map(draw.region))
+            for draw in draws
+        ]
 
 
 def check_source(name: str, checkpoint: Path | None = None) -> None:
@@ -122,15 +116,6 @@ def _needed(name: str, checkpoint: Path | None) -> Path:
             f"the clickability map '{name}' needs weights; add checkpoint=FILE to the user"
         )
     return checkpoint
-
-
-@cache
-def _pool(count: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(count, thread_name_prefix="clicks")
-
-
-SCORES = ("nss", "pde", "ks", "pl1", "wd", "energy")
-_SEED = 42
 
 
 def map_scores(

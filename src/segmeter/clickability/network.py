@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from segmeter.clickability._segnext import Clickability
 
 FRAME = 416
+_MEAN = np.array([0.485, 0.456, 0.406])
+_DEVIATION = np.array([0.229, 0.224, 0.225])
+_SIZE_KEY, _FRAME_KEY, _RECIPE_KEY = "segmeter.size", "segmeter.frame", "segmeter.recipe"
+# What the benchmark's wrapper adds to the range before it divides by it.
+_EPSILON = 1e-8
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +60,6 @@ class Letterbox:
         y, x = self.low
         framed[y : y + height, x : x + width] = small
         return framed
-
-
-_MEAN = np.array([0.485, 0.456, 0.406])
-_DEVIATION = np.array([0.229, 0.224, 0.225])
-_SIZE_KEY, _FRAME_KEY, _RECIPE_KEY = "segmeter.size", "segmeter.frame", "segmeter.recipe"
-# What the benchmark's wrapper adds to the range before it divides by it.
-_EPSILON = 1e-8
 
 
 def network_source(checkpoint: Path) -> ClickSource:

@@ -28,6 +28,7 @@ _GROWTH = 1.4
 
 Saliency = Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.float32]]
 """Saliency map: an image `(H, W, 3)` of uint8 in, `(H, W)` in 0..1 out."""
+_INNER, _OUTER = 16, 64
 
 
 def saliency_source(network: Path | Saliency, cut_out: bool = True) -> ClickSource:
@@ -100,9 +101,6 @@ def _load(path: Path) -> U2NetP:
         reason = str(error).splitlines()[-1].strip()[:120]
         raise BadWeights(f"'{file.name}' is not U2-Net-P: {reason}") from None
     return network.eval()
-
-
-_INNER, _OUTER = 16, 64
 
 
 class U2NetP(nn.Module):

@@ -21,6 +21,7 @@ Row = dict[str, Any]
 T = TypeVar("T")
 FEWEST_PAIRS = 6
 """Cases that a test needs: exchanging two models in five cannot reach p = 0.05."""
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def too_few(cases: int, unit: str) -> str:
@@ -104,14 +105,8 @@ class Difference:
     @property
     def turned(self) -> Difference:
         """The same as `second - first`."""
-        return replace(
-            self,
-            first=self.second,
-            second=self.first,
-            value=-self.value,
-            low=-self.high,
-            high=-self.low,
-        )
+        swapped = replace(self, first=self.second, second=self.first)
+        return replace(swapped, value=-self.value, low=-self.high, high=-self.low)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +200,6 @@ class RunOption:
                 f"not {value}"
             )
         return value
-
-
-_KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["capability"]  # to type checkers it is imported
 
 Declaring = TypeVar("Declaring")
+JudgePair: TypeAlias = "Callable[[Target, Mask], tuple[float, float]]"
+PhraseObjects: TypeAlias = "tuple[str, bool, Sequence[tuple[Sequence[Mask], Sequence[Mask]]]]"
+"""A phrase, whether its objects are annotated exhaustively, and the objects and crowd regions of
+each annotator."""
 
 
 class _Capability(type):
@@ -61,9 +65,6 @@ def capable(*declared: object) -> Callable[[Declaring], Declaring]:
         return cls
 
     return declare
-
-
-JudgePair: TypeAlias = "Callable[[Target, Mask], tuple[float, float]]"
 
 
 @capability
@@ -265,11 +266,6 @@ class HasVocabulary(Protocol):
     classes_by_scene: Mapping[str, frozenset[str]]
 
 
-PhraseObjects: TypeAlias = "tuple[str, bool, Sequence[tuple[Sequence[Mask], Sequence[Mask]]]]"
-"""A phrase, whether its objects are annotated exhaustively, and the objects and crowd regions of
-each annotator."""
-
-
 @capability
 class HasPhrases(Protocol):
     """A scene that comes with phrases and the objects that they name; none for a negative."""
@@ -333,16 +329,6 @@ class Team(Protocol):
         generators: Sequence[np.random.Generator],
         /,
     ) -> Sequence[Prompts]: ...
-
-
-def forgets_prompts(user: User) -> bool:
-    """Whether the model gets only what is new of this user's prompts.
-
-    >>> from segmeter.core import catalogue
-    >>> forgets_prompts(catalogue.users.make('centre-click'))
-    False
-    """
-    return isinstance(user, ForgetsPrompts) and user.forgets_prompts
 
 
 def prompts_given_by(user: User, rounds: int = 1) -> frozenset[str]:

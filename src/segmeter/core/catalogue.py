@@ -8,6 +8,7 @@ their modules import heavy libraries only inside the functions that need them.
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib
 import importlib.metadata
@@ -19,11 +20,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from segmeter.core.errors import BadInput, NotFound, suggestion
-from segmeter.core.plugin_files import module_of, objects_in
 from segmeter.core.received_runs import check_chosen
+from segmeter.core.seeds import fingerprint
 
 T = TypeVar("T")
 ENGINE_OPTIONS = frozenset({"data", "weights"})
@@ -35,6 +37,9 @@ EXTRAS = {
 }
 """Packages that are installed with an extra of segmeter, and its name."""
 OPTIONS_ARE = "options are text, numbers, true or false, and lists of these"
+_IMAGE_NAMES = frozenset({"image", "img", "pixels", "picture", "frame", "x"})
+# Of each module made here: the files of the neighbours that it imported, with their digests.
+_neighbours: dict[str, dict[str, tuple[Path, str]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +177,8 @@ class Registry(Generic[T]):
         entry = self.entry(spec.name)
         taken = inspect.signature(entry.make).parameters
         anything = any(p.kind is p.VAR_KEYWORD for p in taken.values())
-        offered = {
-            key: value
-            for key, value in more.items()
-            if value is not None and (key in taken or key not in ENGINE_OPTIONS)
-        }
+        given = {key: value for key, value in more.items() if value is not None}
+        offered = {k: v for k, v in given.items() if k in taken or k not in ENGINE_OPTIONS}
         options = offered | dict(spec.options)
         unknown = [key for key in options if key not in taken and not anything]
         if unknown:
@@ -309,9 +311,6 @@ def adapted_model(thing: Any, name: str = "") -> Any:
     return importlib.import_module(f"{models.room}.adapters").as_model(thing, name)
 
 
-_IMAGE_NAMES = frozenset({"image", "img", "pixels", "picture", "frame", "x"})
-
-
 def _adapted(thing: Any, name: str) -> Callable[..., Any]:
     """Makes a model of a class, a function without needs, or what adapters take.
 
@@ -366,6 +365,75 @@ def _text(value: Any) -> str:
         return json.dumps(value).replace("&", "\\u0026")
     except TypeError as error:
         raise BadInput(f"option {value!r} cannot be written down; {OPTIONS_ARE}") from error
+
+
+def module_of(path: Path) -> ModuleType:
+    """Run a file and return its module; run again once it or a neighbour has changed.
+
+    The file's folder is searched for imports first, as for a script.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "net.py").write_text("SIZE = 3")
+    >>> _ = (folder / "model.py").write_text("from net import SIZE")
+    >>> module_of(folder / "model.py").SIZE
+    3
+    """
+    resolved = path.resolve()
+    source = resolved.read_bytes()
+    title = f"segmeter_file_{fingerprint(resolved, source, size=6)}"
+    known = sys.modules.get(title)
+    if known is not None and all(_digest(p) == old for p, old in _neighbours[title].values()):
+        return known
+    for name in {name for names in _neighbours.values() for name in names}:
+        sys.modules.pop(name, None)  # another folder's module of that name, or an older one
+    spec = importlib.util.spec_from_file_location(title, resolved)
+    if spec is None or spec.loader is None:
+        raise BadInput(f"'{path}' is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    before = set(sys.modules)
+    sys.modules[title] = module
+    sys.path.insert(0, str(resolved.parent))
+    try:
+        # From the source: the cache of compiled files compares only size and whole seconds.
+        exec(compile(source, str(resolved), "exec"), module.__dict__)
+    except Exception as error:
+        del sys.modules[title]
+        raise BadInput(f"'{path}' cannot be run: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(str(resolved.parent))
+        if str(resolved.parent) not in sys.path:
+            sys.path.append(str(resolved.parent))  # for imports inside functions
+    imported = _imported_from(resolved.parent, set(sys.modules) - before - {title})
+    _neighbours[title] = {name: (path, _digest(path)) for name, path in imported.items()}
+    return module
+
+
+def _imported_from(folder: Path, names: set[str]) -> dict[str, Path]:
+    """Those of some modules whose files lie below a folder."""
+    files = {name: getattr(sys.modules[name], "__file__", None) for name in names}
+    paths = {name: Path(file).resolve() for name, file in files.items() if file}
+    below = {name: path for name, path in paths.items() if path.is_relative_to(folder)}
+    installed = {"site-packages", "dist-packages"}
+    return {name: path for name, path in below.items() if installed.isdisjoint(path.parts)}
+
+
+def _digest(path: Path) -> str:
+    return fingerprint(path.read_bytes()) if path.is_file() else ""
+
+
+def objects_in(path: Path) -> list[str]:
+    """Public classes and functions that a file defines, by its source; the file is not run.
+
+    >>> objects_in(Path("nowhere.py"))
+    []
+    """
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return []
+    kinds = (ast.ClassDef, ast.FunctionDef)
+    return [node.name for node in body if isinstance(node, kinds) and node.name[0] != "_"]
 
 
 models: Registry[Any] = Registry("model", "segmeter.models")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from segmeter.core.errors import BadInput
@@ -56,22 +56,13 @@ class DetectionGroundTruth:
     def to_json(self) -> str:
         """One line that `from_json` reads back; classes of other images are left out."""
         named = {o.category for o in self.objects} | {*self.negative, *self.not_exhaustive}
-        return json.dumps(
-            {
-                "image": self.image,
-                "shape": self.shape,
-                "federated": self.federated,
-                "negative": self.negative,
-                "not_exhaustive": self.not_exhaustive,
-                "categories": [
-                    [c.id, c.name, c.frequency] for c in self.categories if c.id in named
-                ],
-                "objects": [
-                    [o.category, o.mask.to_coco()["counts"], o.box, o.area, o.crowd]
-                    for o in self.objects
-                ],
-            }
-        )
+        facts = ("image", "shape", "federated", "negative", "not_exhaustive")
+        data = {name: getattr(self, name) for name in facts}
+        data["categories"] = [astuple(c) for c in self.categories if c.id in named]
+        data["objects"] = [
+            [o.category, o.mask.to_coco()["counts"], o.box, o.area, o.crowd] for o in self.objects
+        ]
+        return json.dumps(data)
 
     @classmethod
     def from_json(cls, text: str) -> DetectionGroundTruth:
@@ -79,15 +70,11 @@ class DetectionGroundTruth:
         try:
             data = json.loads(text)
             shape = (int(data["shape"][0]), int(data["shape"][1]))
-            return cls(
-                _id(data["image"]),
-                shape,
-                tuple(Category(_id(first), *rest) for first, *rest in data["categories"]),
-                tuple(_object(entry, shape) for entry in data["objects"]),
-                bool(data["federated"]),
-                tuple(map(_id, data["negative"])),
-                tuple(map(_id, data["not_exhaustive"])),
-            )
+            categories = tuple(Category(_id(first), *rest) for first, *rest in data["categories"])
+            objects = tuple(_object(entry, shape) for entry in data["objects"])
+            known = (tuple(map(_id, data[name])) for name in ("negative", "not_exhaustive"))
+            federated = bool(data["federated"])
+            return cls(_id(data["image"]), shape, categories, objects, federated, *known)
         except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
             raise BadInput(f"ground truth of an image cannot be read: {error}") from error
 
@@ -100,9 +87,7 @@ class WithDetectionGroundTruth(Protocol):
     def detection_ground_truth(self) -> DetectionGroundTruth: ...
 
 
-def coco_layout(
-    ground_truths: Iterable[DetectionGroundTruth], categories: Sequence[Category] = ()
-) -> dict[str, Any]:
+def coco_layout(ground_truths: Iterable[DetectionGroundTruth]) -> dict[str, Any]:
     """Ground truth of many images as COCO's and LVIS's JSON has it; masks as run lengths.
 
     >>> sorted(coco_layout([]))
@@ -110,7 +95,7 @@ def coco_layout(
     """
     images: list[Mapping[str, Any]] = []
     annotations: list[Mapping[str, Any]] = []
-    known = {category.id: category for category in categories}
+    known: dict[int, Category] = {}
     for ground_truth in ground_truths:
         known |= {category.id: category for category in ground_truth.categories}
         height, width = ground_truth.shape

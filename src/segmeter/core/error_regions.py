@@ -20,6 +20,7 @@ from segmeter.kernels import compiled, threads
 
 # float32 roots tell n from n + 1 under the root only up to here.
 _FLOAT32_DEPTH = 2048
+Prediction = tuple[Target, Mask, Sequence[tuple[int, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,31 +38,10 @@ def error_regions(target: Target, prediction: Mask) -> tuple[Mask, Mask]:
     >>> [region.area for region in error_regions(thing, Mask.box((4, 4), (0, 0), (1, 4)))]
     [2, 2]
     """
-    return false_negatives(target, prediction), false_positives(target, prediction)
-
-
-def false_negatives(target: Target, prediction: Mask) -> Mask:
-    """Pixels of the target that the prediction lacks, without ignored ones.
-
-    >>> thing = Target("thing", Mask.box((4, 4), (0, 0), (2, 2)))
-    >>> false_negatives(thing, Mask.box((4, 4), (0, 0), (1, 4))).area
-    2
-    """
-    return _judged(target, target.mask - prediction)
-
-
-def false_positives(target: Target, prediction: Mask) -> Mask:
-    """Pixels of the prediction outside the target, without ignored ones.
-
-    >>> thing = Target("thing", Mask.box((4, 4), (0, 0), (2, 2)))
-    >>> false_positives(thing, Mask.box((4, 4), (0, 0), (1, 4))).area
-    2
-    """
-    return _judged(target, prediction - target.mask)
-
-
-def _judged(target: Target, region: Mask) -> Mask:
-    return region if target.ignore is None else region - target.ignore
+    missed, added = target.mask - prediction, prediction - target.mask
+    if target.ignore is None:
+        return missed, added
+    return missed - target.ignore, added - target.ignore
 
 
 class Numbered:
@@ -105,9 +85,6 @@ def deepest(mask: Mask, barred: Iterable[tuple[int, ...]] = ()) -> Depth:
     return Depth(squared, tuple(int(p) + a for p, a in zip(place, mask.low, strict=True)))
 
 
-Prediction = tuple[Target, Mask, Sequence[tuple[int, ...]]]
-
-
 def deepest_sides(predictions: Sequence[Prediction]) -> list[tuple[Depth, Depth]]:
     """The deepest missed and the deepest false positive pixel of many predictions at once.
 
@@ -122,11 +99,8 @@ def deepest_sides(predictions: Sequence[Prediction]) -> list[tuple[Depth, Depth]
     if compiled is None or any(len(prediction.shape) != 2 for _, prediction, _ in predictions):
         return [_plain_sides(*prediction) for prediction in predictions]
     masks = Numbered()
-    tasks = [
-        (*side, barred)
-        for target, prediction, barred in predictions
-        for side in masks.sides(target, prediction)
-    ]
+    sides = [(masks.sides(target, mask), barred) for target, mask, barred in predictions]
+    tasks = [(*side, barred) for both, barred in sides for side in both]
     found = [
         Depth(squared, None if y < 0 else (y, x))
         for squared, y, x in compiled.deepest_rests(masks.boxes, tasks, threads())

@@ -14,14 +14,14 @@ from typing import Literal
 
 import numpy as np
 
-from segmeter.core.capabilities import Team, forgets_prompts, team_of
+from segmeter.core.capabilities import ForgetsPrompts, Team, team_of
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, ProtocolName, in_protocol
 from segmeter.core.prompts import Prompt, as_prompts
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.seeds import LazyGenerators, generator
+from segmeter.core.seeds import generator
 from segmeter.core.sessions import Judge, Round, Scores, Session, mapped, run_round
 from segmeter.core.users import Observation, User
 
@@ -120,14 +120,15 @@ def simulate(
     by_protocol = {p: in_protocol(encoded, p) for p in {s.protocol for s in simulated_sessions}}
     members: list[Member] = []
     for simulated in simulated_sessions:
+        user, protocol = simulated.user, simulated.protocol
         session = Session(
             scene,
-            by_protocol[simulated.protocol],
+            by_protocol[protocol],
             simulated.target,
             judge=judge,
-            protocol=simulated.protocol,
+            protocol=protocol,
             oracle_rounds=oracle_rounds,
-            forgets=forgets_prompts(simulated.user),
+            forgets=isinstance(user, ForgetsPrompts) and user.forgets_prompts,
             start=simulated.start.mask if simulated.start else None,
         )
         members.append((simulated, session))
@@ -187,7 +188,7 @@ def _next_prompts(
     def together(team: Team, places: Sequence[int]) -> list[Timed]:
         start = perf_counter()
         theirs = [users[i] for i in places], [seen[i] for i in places]
-        given = team(*theirs, LazyGenerators(draws, places))
+        given = team(*theirs, [draws(i) for i in places])
         share = (perf_counter() - start) / len(places)
         return [(as_prompts(prompts), share) for prompts in given]
 

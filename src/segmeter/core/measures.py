@@ -64,7 +64,8 @@ class Measure(Generic[Given]):
         pair = [m for name in self.parameters[:2] if isinstance(m := given.get(name), Mask)]
         if len(pair) == 2:
             ignore = given.get("ignore", args[2] if len(args) > 2 else None)
-            filled = sum(_judged(mask, ignore) for mask in pair)
+            judged = [m.area > m.overlap(ignore) if isinstance(ignore, Mask) else m for m in pair]
+            filled = sum(map(bool, judged))
             if filled == 0 and self.both_empty is not None:
                 return self.both_empty
             if filled == 1 and self.one_empty is not None:
@@ -263,10 +264,3 @@ def _on_grid(found: Measure[Any], spacing_mm: tuple[float, ...]) -> MaskMeasure:
         return float(found.function(*pair, spacing_mm))
 
     return replace(found, function=measured)
-
-
-def _judged(mask: Mask, ignore: object) -> bool:
-    """Whether a mask holds any pixel that is judged."""
-    if not isinstance(ignore, Mask):
-        return bool(mask)
-    return mask.area > mask.overlap(ignore)

@@ -20,6 +20,11 @@ Labels = npt.NDArray[np.int32]
 # How many axes a step to a neighbour may change, by the number of axes.
 _STEPS = {2: {4: 1, 8: 2}, 3: {6: 1, 18: 2, 26: 3}}
 _NEIGHBOURS = {1: 6, 2: 18, 3: 26}
+Floats = npt.NDArray[np.float64]
+Spacing = Sequence[float]
+# Two squared depths in mm whose ratio is nearer to one than this are equal: sums of three
+# products of decimals differ in their last digits by the order in which they were found.
+_SAME_DEPTH = 1e-9
 
 
 def components(bits: Bits, connectivity: Connectivity | None = None) -> tuple[Labels, int]:
@@ -32,7 +37,11 @@ def components(bits: Bits, connectivity: Connectivity | None = None) -> tuple[La
     >>> components(np.array([[1, 0, 1], [0, 1, 0]], dtype=bool), 4)[1]
     3
     """
-    steps = _steps(bits, connectivity)
+    known = _STEPS.get(bits.ndim, {})
+    if connectivity is not None and connectivity not in known:
+        listed = ", ".join(map(str, known)) or "not defined"
+        raise BadInput(f"connectivity in {bits.ndim} dimensions is {listed}, not {connectivity!r}")
+    steps = bits.ndim if connectivity is None else known[connectivity]
     if compiled is None or bits.ndim not in _STEPS:
         return _plain_components(bits, steps)
     volume = np.ascontiguousarray(bits if bits.ndim == 3 else bits[None])
@@ -52,14 +61,11 @@ def parts(mask: Mask, connectivity: Connectivity | None = None) -> list[Mask]:
 
     labels, count = components(mask.bits, connectivity)
     boxes = ndimage.find_objects(labels, count) if count else []
-    return [
-        Mask.of(
-            labels[box] == i,
-            tuple(int(side.start) + a for side, a in zip(box, mask.low, strict=True)),
-            mask.shape,
-        )
-        for i, box in enumerate(boxes, start=1)
-    ]
+    found = []
+    for i, box in enumerate(boxes, start=1):
+        low = tuple(int(side.start) + a for side, a in zip(box, mask.low, strict=True))
+        found.append(Mask.of(labels[box] == i, low, mask.shape))
+    return found
 
 
 def largest_component(mask: Mask, *, tie: Literal["first", "last"] = "first") -> Mask:
@@ -91,9 +97,8 @@ def fill_ignored(mask: Mask, ignore: Mask | None, spacing_mm: Sequence[float] = 
         return mask
     mask.check_frame(ignore)
     ratio = spacing_mm[-2] / spacing_mm[-1] if len(spacing_mm) > 1 else 1.0
-    first, last, ignored, nearest = ignore.derived(
-        ("nearest judged", ratio), lambda: _nearest_judged(ignore, ratio)
-    )
+    found = ignore.derived(("nearest judged", ratio), lambda: _nearest_judged(ignore, ratio))
+    first, last, ignored, nearest = found
     low = tuple(map(min, first, mask.low)) if mask else first
     high = tuple(map(max, last, mask.high)) if mask else last
     bits = mask.crop(low, high)
@@ -127,17 +132,6 @@ def _nearest_judged(ignore: Mask, ratio: float) -> tuple[Any, ...]:
     return low, high, places, nearest.ravel()[places]
 
 
-def _steps(bits: Bits, connectivity: Connectivity | None) -> int:
-    """How many axes a step to a neighbour may change."""
-    if connectivity is None:
-        return bits.ndim
-    known = _STEPS.get(bits.ndim, {})
-    if connectivity not in known:
-        listed = ", ".join(map(str, known)) or "not defined"
-        raise BadInput(f"connectivity in {bits.ndim} dimensions is {listed}, not {connectivity!r}")
-    return known[connectivity]
-
-
 def _plain_components(bits: Bits, steps: int) -> tuple[Labels, int]:
     from scipy import ndimage
 
@@ -145,14 +139,6 @@ def _plain_components(bits: Bits, steps: int) -> tuple[Labels, int]:
     labels = np.zeros(bits.shape, dtype=np.int32)
     count = int(ndimage.label(bits, near, output=labels))
     return labels, count
-
-
-Floats = npt.NDArray[np.float64]
-Spacing = Sequence[float]
-
-# Two squared depths in mm whose ratio is nearer to one than this are equal: sums of three
-# products of decimals differ in their last digits by the order in which they were found.
-_SAME_DEPTH = 1e-9
 
 
 def check_spacing(spacing_mm: Spacing, dimensions: int) -> tuple[float, ...]:

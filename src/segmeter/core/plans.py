@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from segmeter.core.models import ProtocolName
 
 Kind = Literal["model", "method"]
+_NEEDED = ("benchmark", "segmenters", "datasets")  # a plan may leave out what a request may
+_MOST = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,6 @@ def _is_specs(value: Any) -> bool:
     )
 
 
-_NEEDED = ("benchmark", "segmenters", "datasets")  # a plan may leave out what a request may
-_MOST = 2**31
 _IS_FIELD: dict[str, Callable[[Any], bool]] = {
     "benchmark": lambda v: isinstance(v, str),
     "segmenters": _is_specs,
@@ -209,9 +209,8 @@ def with_titles(part: Any, titles: Mapping[str, str]) -> Any:
         return type(part)(with_titles(one, titles) for one in part)
     if type(part).__module__ != sections.__name__:
         return part
-    return replace(
-        part, **{f.name: with_titles(getattr(part, f.name), titles) for f in fields(part)}
-    )
+    renamed = {f.name: with_titles(getattr(part, f.name), titles) for f in fields(part)}
+    return replace(part, **renamed)
 
 
 def _parts(spec: Spec) -> tuple[str, ...]:

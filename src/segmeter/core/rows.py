@@ -27,11 +27,7 @@ SHARES = ("iou", "boundary_iou")
 """Columns that hold shares of one wherever they stand; a row with another number is made up."""
 
 RESPONSES = (
-    "prompts_given",
-    "prompts_obeyed",
-    "earlier_clicks",
-    "earlier_kept",
-    "earlier_undone",
+    *("prompts_given", "prompts_obeyed", "earlier_clicks", "earlier_kept", "earlier_undone"),
     "mask_changed",
 )
 """Columns that compare a round's mask with the prompts so far."""
@@ -193,13 +189,6 @@ DETECTION_ROWS = Schema(
 )
 """One row for each mask that is detected or proposed without a target."""
 
-ERROR_ROWS = Schema(
-    "errors",
-    (
-        *JOB_COLUMNS,
-        Column("error", "text", "the message"),
-        Column("detail", "text", "the traceback"),
-    ),
-    JOB_KEY,
-)
+_ERROR = (Column("error", "text", "the message"), Column("detail", "text", "the traceback"))
+ERROR_ROWS = Schema("errors", (*JOB_COLUMNS, *_ERROR), JOB_KEY)
 """One row for each job that failed."""

@@ -20,6 +20,9 @@ from segmeter.core.scenes import SceneHeader
 
 Record = TypeVar("Record")
 Numbers = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer]
+SCENE_NUMBERS = (("z", 0, 1), ("y", 0, 1), ("x", 0, 1))
+"""For each axis `(z, y, x)` the file's word for a slice, the first number and the step; these
+count along the axes of the scene, where a file's own numbers are unknown."""
 
 
 class WithLimits(Protocol):
@@ -84,9 +87,9 @@ class Value:
         >>> Value(2.0, 1.0, 4.0).text(1)
         '2.0 (1.0 to 4.0)'
         """
-        return (
-            "–" if self.value is None else f"{self.value:.{digits}f} {self.limits(digits)}".strip()
-        )
+        if self.value is None:
+            return "–"
+        return f"{self.value:.{digits}f} {self.limits(digits)}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,11 +323,6 @@ class Greys:
         """Grey values 0 to 255 of codes, in the window."""
         low, high = self.CODES[1:3]
         return np.asarray(np.interp(codes, (low, high), (0, 255)), dtype=np.uint8)
-
-
-SCENE_NUMBERS = (("z", 0, 1), ("y", 0, 1), ("x", 0, 1))
-"""For each axis `(z, y, x)` the file's word for a slice, the first number and the step; these
-count along the axes of the scene, where a file's own numbers are unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,33 +44,3 @@ def seeded(digest: str) -> np.random.Generator:
     from numpy.random import default_rng  # names alone need no numpy
 
     return default_rng(int(digest, 16))
-
-
-@dataclass(frozen=True, slots=True)
-class LazyGenerators(Sequence["np.random.Generator"]):
-    """Generators by index, each made when first used: most users never draw.
-
-    Making one for each session of a scene takes longer than most users take to click
-    (perf/session.py).
-
-    >>> draws = LazyGenerators(lambda simulated: generator("round 1", simulated), range(1000))
-    >>> int(draws[7].integers(100)) == int(generator("round 1", 7).integers(100))
-    True
-    """
-
-    make: Callable[[int], np.random.Generator]
-    places: Sequence[int]
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    @overload
-    def __getitem__(self, index: int) -> np.random.Generator: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> LazyGenerators: ...
-
-    def __getitem__(self, index: int | slice) -> np.random.Generator | LazyGenerators:
-        if isinstance(index, slice):
-            return LazyGenerators(self.make, self.places[index])
-        return self.make(self.places[index])

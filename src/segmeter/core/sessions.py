@@ -14,18 +14,11 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TypeVar
 
+from segmeter.core import models
 from segmeter.core.capabilities import OffersSome
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import (
-    EncodedScene,
-    Prediction,
-    ProtocolName,
-    Request,
-    in_protocol,
-    keeps_state,
-    render,
-)
+from segmeter.core.models import EncodedScene, Prediction, ProtocolName, Request
 from segmeter.core.prompts import MaskHint, Prompt, Prompts, as_prompts, check_inside
 from segmeter.core.scenes import Scene, Target
 
@@ -116,7 +109,7 @@ class Session:
         start: Mask | None = None,
     ) -> None:
         self.scene = scene
-        self.encoded = in_protocol(encoded, protocol)
+        self.encoded = models.in_protocol(encoded, protocol)
         self.target = target
         self.judge = judge
         self.protocol: ProtocolName = protocol
@@ -142,10 +135,8 @@ class Session:
         self.stopped = True
         if self.rounds:
             last = self.rounds[-1]
-            made = replace(
-                last, number=last.number + 1, prompts=(), mask_fed_back=False, batch_size=0
-            )
-            made = replace(made, seconds_predict=0.0, seconds_user=seconds_user, inherited=False)
+            kept = last.mask, last.scores, last.model_score, last.mask_index, last.candidate_scores
+            made = Round(last.number + 1, (), *kept, seconds_user=seconds_user)
         else:
             made = Round(1, (), self.mask, self.scores_of(self.mask), seconds_user=seconds_user)
         self.rounds.append(made)
@@ -165,7 +156,7 @@ class Session:
         if self.start is not None and not (self.forgets and self.prompts):
             every = (MaskHint(self.start), *every)
         state = None if self.last is None else self.last.state
-        kept = state is not None and keeps_state(self.encoded, every, self.protocol)
+        kept = state is not None and models.keeps_state(self.encoded, every, self.protocol)
         return Request(every, state if kept else None)
 
     def answered(self, prompts: tuple[Prompt, ...], prediction: Prediction, mask: Mask) -> Round:
@@ -207,18 +198,13 @@ def run_round(
     places, unique = _distinct(requests, [session.last for session in sessions])
     start = perf_counter()
     predictions = encoded.predict(unique)
-    masks = render(encoded, predictions)
+    masks = models.render(encoded, predictions)
     share = (perf_counter() - start) / len(unique)
-    made = [
-        replace(
-            session.answered(prompts[i], predictions[place], masks[place]),
-            mask_fed_back=requests[i].state is not None,
-            batch_size=len(unique),
-            seconds_predict=share,
-            seconds_user=seconds[i],
-        )
-        for i, (session, place) in enumerate(zip(sessions, places, strict=True))
-    ]
+    made = []
+    for i, (session, place) in enumerate(zip(sessions, places, strict=True)):
+        one = session.answered(prompts[i], predictions[place], masks[place])
+        one = replace(one, mask_fed_back=requests[i].state is not None, batch_size=len(unique))
+        made.append(replace(one, seconds_predict=share, seconds_user=seconds[i]))
     scores = _judge_once(sessions, made, pool)
     oracle = _judge_candidates(sessions, pool)
     for session, one, own, every in zip(sessions, made, scores, oracle, strict=True):

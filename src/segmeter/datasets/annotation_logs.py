@@ -76,7 +76,13 @@ def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         opening = file.read(1)
         file.seek(0)
         if opening == "{":
-            yield from _json_lines(file, path)
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    with named_errors(path, f"line {number} is not JSON"):
+                        row = json.loads(line)
+                    if not isinstance(row, dict):
+                        raise BadInput(f"'{path}', line {number} is not a JSON object")
+                    yield number, row
             return
         reader = csv.DictReader(file)
         lost = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
@@ -84,19 +90,6 @@ def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
             raise BadInput(f"'{path}' has no column '{lost[0]}'; it needs {', '.join(COLUMNS)}")
         for row in reader:
             yield reader.line_num, row
-
-
-def _json_lines(file: Any, path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    for number, line in enumerate(file, start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise BadInput(f"'{path}', line {number} is not JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise BadInput(f"'{path}', line {number} is not a JSON object")
-        yield number, row
 
 
 def _seconds(value: Any, where: str) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,26 +14,18 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, check_choice
 from segmeter.core.scenes import DatasetCard, Image, Scene
-from segmeter.datasets.data_roots import (
-    by_stem,
-    card_of,
-    digest,
-    images_in,
-    known,
-    lacking,
-    set_folder,
-)
+from segmeter.datasets import data_roots
 from segmeter.datasets.image_files import read_rgb
-from segmeter.datasets.labelmaps import fields_of, read_mat
+from segmeter.datasets.label_files import fields_of, read_mat
 
 Labels = npt.NDArray[np.int32]
 Split = Literal["train", "val", "test"]
 _IMAGES = {"train": 200, "val": 100, "test": 200}
 
-_CARD = card_of("bsds500")
+_CARD = data_roots.card_of("bsds500")
 
 
-@catalogue.datasets.add("bsds500", summary=_CARD.summary)
+@catalogue.datasets.add("bsds500", _CARD.summary)
 class Bsds500:
     """Scenes with a partition and a boundary map by each person.
 
@@ -43,7 +35,7 @@ class Bsds500:
     def __init__(self, data: str | Path | None = None, split: Split = "test") -> None:
         check_choice("split", split, _IMAGES)
         names = ("BSDS500", "BSDS500/data", "BSR/BSDS500/data", "BSDS500/BSDS500/data")
-        self._folder = set_folder(_CARD, data, names, ("groundTruth",))
+        self._folder = data_roots.set_folder(_CARD, data, names, ("groundTruth",))
         self.split = split
         self._ground_truths = self._folder / "groundTruth" / split
 
@@ -51,14 +43,12 @@ class Bsds500:
     def card(self) -> DatasetCard:
         whole = _IMAGES[self.split]
         gone = [number for number in self._drawings if number not in self._images]
-        fewer = whole - len(self._drawings)
-        parts = (
-            f"{fewer} of {whole} partitions are not in '{self._ground_truths}'"
-            if fewer > 0
-            else "",
+        fewer, lacking = whole - len(self._drawings), data_roots.lacking
+        missing = (
+            lacking("partitions", fewer, whole, self._ground_truths),
             lacking("images", gone, whole, self._folder / "images" / self.split),
         )
-        return replace(_CARD, missing="; ".join(filter(None, parts)))
+        return replace(_CARD, missing="; ".join(filter(None, missing)))
 
     def scenes(self) -> Sequence[str]:
         """Numbers of the available images that people have cut, ascending."""
@@ -69,7 +59,7 @@ class Bsds500:
         return list(self._drawings)
 
     def load(self, scene: str) -> Scene:
-        known("bsds500", scene, self._drawings)
+        data_roots.known("bsds500", scene, self._drawings)
         image = self._images.get(scene)
         if image is None:
             raise NotFound(
@@ -90,13 +80,18 @@ class Bsds500:
 
     def fingerprint(self) -> str:
         images = [self._images[number] for number in self.scenes()]
-        return digest([*images, *self._drawings.values()])
+        return data_roots.digest([*images, *self._drawings.values()])
 
     def _people(self, scene: str | Scene) -> list[tuple[Labels, npt.NDArray[np.bool_]]]:
         number = scene.id if isinstance(scene, Scene) else scene
-        known("bsds500", number, self._drawings)
+        data_roots.known("bsds500", number, self._drawings)
         path = self._drawings[number]
-        people = [_person(path, cell) for cell in np.ravel(read_mat(path, "groundTruth"))]
+        people = []
+        for cell in np.ravel(read_mat(path, "groundTruth")):
+            regions, boundaries = fields_of(path, cell, "Segmentation", "Boundaries")
+            if regions.ndim != 2 or regions.shape != boundaries.shape:
+                raise BadInput(f"'{path}' holds regions and boundaries of different size")
+            people.append((regions.astype(np.int32), boundaries != 0))
         if not people or any(labels.shape != people[0][0].shape for labels, _ in people):
             raise BadInput(f"'{path}' holds no partitions of one size; get it again")
         return people
@@ -105,9 +100,8 @@ class Bsds500:
     def _drawings(self) -> dict[str, Path]:
         if not self._ground_truths.is_dir():
             raise NotFound(f"bsds500: no folder '{self._ground_truths}'")
-        return by_stem(
-            sorted(self._ground_truths.glob("*.mat"), key=lambda p: (len(p.name), p.name))
-        )
+        files = self._ground_truths.glob("*.mat")
+        return data_roots.by_stem(sorted(files, key=lambda file: (len(file.name), file.name)))
 
     @cached_property
     def _images(self) -> dict[str, Path]:
@@ -116,21 +110,12 @@ class Bsds500:
         folder = self._folder / "images" / self.split
         if not folder.is_dir():
             others = self._folder.parent / "Berkeley" / "images"
-            return by_stem(images_in(others)) if others.is_dir() else {}
-        found = by_stem(images_in(folder))
-        lacking = [number for number in found if number not in self._drawings]
-        if lacking:
+            return data_roots.by_stem(data_roots.images_in(others)) if others.is_dir() else {}
+        found = data_roots.by_stem(data_roots.images_in(folder))
+        bare = [number for number in found if number not in self._drawings]
+        if bare:
             raise NotFound(
-                f"bsds500/{lacking[0]}: '{found[lacking[0]]}' has no ground truth in "
+                f"bsds500/{bare[0]}: '{found[bare[0]]}' has no ground truth in "
                 f"'{self._folder / 'groundTruth' / self.split}'; get it, or remove the image"
             )
         return found
-
-
-def _person(path: Path, cell: Any) -> tuple[Labels, npt.NDArray[np.bool_]]:
-    """One entry of the cell array: `Segmentation` and `Boundaries`."""
-    regions, boundaries = fields_of(path, cell, "Segmentation", "Boundaries")
-    labels, edges = regions.astype(np.int32), boundaries != 0
-    if labels.ndim != 2 or labels.shape != edges.shape:
-        raise BadInput(f"'{path}' holds regions and boundaries of different size")
-    return labels, edges

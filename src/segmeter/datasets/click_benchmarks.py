@@ -36,10 +36,20 @@ from segmeter.datasets.data_roots import (
     some_at_hand,
 )
 from segmeter.datasets.image_files import named_errors, read_colours
-from segmeter.datasets.labelmaps import fields_of, read_mat
+from segmeter.datasets.label_files import fields_of, read_mat
 
 Colours = npt.NDArray[np.uint8]
 Decoded = tuple[Mask, Mask | None]
+_IGNORED = 220  # the grey value of the outlines' colour
+_VOC_CARD = card_of("pascal-voc")
+CLASSES = (
+    *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
+    *("diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa"),
+    *("train", "tvmonitor"),
+)
+_SBD_CARD = card_of("sbd")
+_TETRIS_IMAGES = 2000
+_TETRIS_CARD = card_of("tetris")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +79,7 @@ def paired(layout: Layout, data: str | Path | None = None) -> ImageSet:
     whole = layout.card.targets or 0
     gone = whole - len(images.keys() | masks.keys())
     missing = (
-        f"{gone} of {whole} objects are not in '{folder}'" if gone > 0 else "",
+        lacking("objects", gone, whole, folder),
         lacking("images", [n for n in masks if n not in images], whole, folder / layout.images),
         lacking("masks", [n for n in images if n not in masks], whole, folder / layout.masks),
     )
@@ -119,11 +129,6 @@ for _layout in _LAYOUTS:
     catalogue.datasets.add(_layout.card.name, _layout.card.summary)(partial(paired, _layout))
 
 
-_IGNORED = 220  # the grey value of the outlines' colour
-
-_VOC_CARD = card_of("pascal-voc")
-
-
 def _listed_images(
     card: DatasetCard,
     file: Path,
@@ -143,7 +148,7 @@ def _listed_images(
     return masked_images(card, found, mask_files, targets, [file])
 
 
-@catalogue.datasets.add("pascal-voc", summary=_VOC_CARD.summary)
+@catalogue.datasets.add("pascal-voc", _VOC_CARD.summary)
 def pascal_voc(data: str | Path | None = None) -> ImageSet:
     """Images in the order of the list, each with the objects listed for it.
 
@@ -190,16 +195,7 @@ def read_plain_pickle(path: Path) -> Any:
         return _NoObjects(file).load()
 
 
-CLASSES = (
-    *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
-    *("diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa"),
-    *("train", "tvmonitor"),
-)
-
-_SBD_CARD = card_of("sbd")
-
-
-@catalogue.datasets.add("sbd", summary=_SBD_CARD.summary)
+@catalogue.datasets.add("sbd", _SBD_CARD.summary)
 def sbd(data: str | Path | None = None, split: str = "val") -> ImageSet:
     """Images in the order of the list, each with its objects by ascending number.
 
@@ -226,12 +222,7 @@ def _instances(scene: str, path: Path) -> list[Target]:
     ]
 
 
-_TETRIS_IMAGES = 2000
-
-_TETRIS_CARD = card_of("tetris")
-
-
-@catalogue.datasets.add("tetris", summary=_TETRIS_CARD.summary)
+@catalogue.datasets.add("tetris", _TETRIS_CARD.summary)
 def tetris(
     data: str | Path | None = None, longest: int = 2048, stems: str | None = None
 ) -> ImageSet:
@@ -252,29 +243,23 @@ def tetris(
         images = {name: path for name, path in images.items() if name in set(wanted)}
     else:
         fewer = _TETRIS_IMAGES - len(images)
-        where = f"{fewer} of {_TETRIS_IMAGES} images are not in '{folder / 'images'}'"
-        missing = where if fewer > 0 else ""
+        missing = lacking("images", fewer, _TETRIS_IMAGES, folder / "images")
     if not images:
         raise NotFound(f"dataset 'tetris': no image in '{folder / 'images'}'")
     masks = {name: folder / "masks" / f"{name}.png" for name in images}
     there = names_in(folder / "masks")
     bare = [name for name, path in masks.items() if path.name not in there]
-    missing = "; ".join(
-        filter(None, (missing, lacking("masks", bare, len(images), folder / "masks")))
-    )
+    unpaired = lacking("masks", bare, len(images), folder / "masks")
+    card = replace(_TETRIS_CARD, missing="; ".join(filter(None, (missing, unpaired))))
+
+    def pixels(image: Path) -> npt.NDArray[np.uint8]:
+        colours = read_colours(image)
+        shown = _resize(colours, fitted(colours.shape[:2], longest))
+        return np.ascontiguousarray(shown[:, :, ::-1])
+
     return masked_images(
-        replace(_TETRIS_CARD, missing=missing),
-        images,
-        masks,
-        lambda _, file: _labelled(file, longest),
-        pixels=lambda image: _shown_pixels(image, longest),
+        card, images, masks, lambda _, file: _labelled(file, longest), pixels=pixels
     )
-
-
-def _shown_pixels(image: Path, longest: int) -> npt.NDArray[np.uint8]:
-    colours = read_colours(image)
-    shown = _resize(colours, fitted(colours.shape[:2], longest))
-    return np.ascontiguousarray(shown[:, :, ::-1])
 
 
 def _labelled(file: Path, longest: int) -> list[Target]:

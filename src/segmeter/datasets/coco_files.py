@@ -35,6 +35,11 @@ from segmeter.datasets.image_files import image_size, named_errors, read_bytes
 from segmeter.runtime.remote_files import cache_folder
 
 _FARTHEST = 1 << 17  # pycocotools allocates memory for every pixel along a side
+Named = tuple[str, str, Any]
+_LARGE = 1 << 26
+_VERSION = 2
+_LISTS = (re.compile(rb'"images"\s*:\s*\['), re.compile(rb'"annotations"\s*:\s*\['))
+Places = npt.NDArray[np.int64]
 
 
 def fill(polygons: Iterable[Sequence[float]], size: tuple[int, int]) -> Mask:
@@ -83,9 +88,6 @@ def outline(segmentation: Any, size: tuple[int, int], where: str) -> Mask:
         return fill(parts, size)
     except (BadInput, TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"{where}: its outline cannot be read: {str(error)[:120]}") from error
-
-
-Named = tuple[str, str, Any]
 
 
 def run_length_images(
@@ -149,13 +151,6 @@ def _without_suffix(name: str) -> str:
     """`cat.jpg` and `cat` are one image; a name with other dots keeps them."""
     path = Path(name)
     return path.stem if path.suffix.lower() in {".jpg", ".jpeg", ".png", ".bmp"} else path.name
-
-
-_LARGE = 1 << 26
-_VERSION = 2
-_LISTS = (re.compile(rb'"images"\s*:\s*\['), re.compile(rb'"annotations"\s*:\s*\['))
-
-Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,9 @@
 
 Crowd regions (objects that COCO's annotators did not separate) are targets only on request.
 Objects whose outline covers no pixel are skipped.
+
+SA-Co has phrases, and the masks of all objects they name, by several annotators: the folder holds
+one such file per annotator, with the same pairs of image and phrase (`text_input`) under `images`.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -18,24 +21,20 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.capabilities import HasVocabulary, capable
+from segmeter.core.capabilities import HasPhrases, HasVocabulary, PhraseObjects, capable
 from segmeter.core.detection_ground_truth import Category, DetectionGroundTruth, TrueObject
 from segmeter.core.errors import BadInput, NotFound, check_choice
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target, size_in_words
-from segmeter.datasets.coco_files import Index, Places, index_of, outline
-from segmeter.datasets.data_roots import (
-    card_of,
-    digest,
-    known,
-    lacking,
-    names_in,
-    set_folder,
-    some_at_hand,
-)
+from segmeter.datasets import data_roots
+from segmeter.datasets.coco_files import Index, Places, index_of, outline, read_json
 from segmeter.datasets.image_files import MOST_PIXELS, image_size, named_errors, read_rgb
 
 Crowd = Literal["leave-out", "keep"]
+_COCO, _LVIS = data_roots.card_of("coco"), data_roots.card_of("lvis")
+Entry = Mapping[str, Any]
+_SACO = data_roots.card_of("saco")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,7 @@ class CocoJson:
             self._card,
             targets=sum(len(image.things) for image in self._listed.values()),
             notes=self._card.notes + (f" {crowds} crowd regions are left out." if crowds else ""),
-            missing=lacking("images", gone, len(self._listed), self._images),
+            missing=data_roots.lacking("images", gone, len(self._listed), self._images),
         )
 
     def scenes(self) -> Sequence[str]:
@@ -132,7 +131,7 @@ class CocoJson:
 
     def load(self, scene: str) -> Scene:
         name = self._card.name
-        known(name, scene, self._listed)
+        data_roots.known(name, scene, self._listed)
         if scene not in self._at_hand:
             file = self._listed[scene].files[0]
             raise NotFound(f"{name}/{scene}: no image '{file}' in '{self._images}'")
@@ -147,7 +146,7 @@ class CocoJson:
         return read_rgb(self.image(scene))
 
     def fingerprint(self) -> str:
-        return digest([self._annotations, *self._at_hand.values()])
+        return data_roots.digest([self._annotations, *self._at_hand.values()])
 
     def coco_header(self) -> dict[str, Any]:
         """Ids and sizes of all images, and all classes, as the file has them; no object."""
@@ -184,15 +183,11 @@ class CocoJson:
     @cached_property
     def classes_by_scene(self) -> dict[str, frozenset[str]]:
         """The classes of every image available."""
-        names = {category.id: category.name for category in self._categories}
-        return {
-            scene: frozenset(
-                names[r["category_id"]]
-                for r in self._index.read(self._listed[scene].things)
-                if r["category_id"] in names
-            )
-            for scene in self._at_hand
-        }
+        names, found = {category.id: category.name for category in self._categories}, {}
+        for scene in self._at_hand:
+            classes = {r["category_id"] for r in self._index.read(self._listed[scene].things)}
+            found[scene] = frozenset(names[number] for number in classes & names.keys())
+        return found
 
     def _mask(self, record: Mapping[str, Any], image: _Image) -> Mask:
         where = f"'{self._annotations}', object {record['id']}"
@@ -261,16 +256,13 @@ class CocoJson:
     @cached_property
     def _at_hand(self) -> dict[str, Path]:
         """The files of those images that are there; a folder is listed once."""
-        folders: dict[Path, frozenset[str]] = {}
-        found: dict[str, Path] = {}
+        listed, found = cache(data_roots.names_in), {}
         for name, image in self._listed.items():
-            for path in (self._images / file for file in image.files):
-                if path.parent not in folders:
-                    folders[path.parent] = names_in(path.parent)
-                if path.name in folders[path.parent]:
-                    found[name] = path
-                    break
-        some_at_hand(self._card.name, list(self._listed), list(found), self._images)
+            paths = (self._images / file for file in image.files)
+            path = next((p for p in paths if p.name in listed(p.parent)), None)
+            if path is not None:
+                found[name] = path
+        data_roots.some_at_hand(self._card.name, list(self._listed), list(found), self._images)
         return found
 
     def _of_coco(self) -> AbstractContextManager[None]:
@@ -315,10 +307,7 @@ def _files(record: Mapping[str, Any]) -> Iterator[str]:
             yield "/".join(path.parts[-2:])
 
 
-_COCO, _LVIS = card_of("coco"), card_of("lvis")
-
-
-@catalogue.datasets.add("coco", summary=_COCO.summary)
+@catalogue.datasets.add("coco", _COCO.summary)
 def coco(
     data: str | Path | None = None,
     annotations: str | None = None,
@@ -329,7 +318,7 @@ def coco(
     return _open(_COCO, data, annotations, images, crowd, r"instances_val\d*.*\.json")
 
 
-@catalogue.datasets.add("lvis", summary=_LVIS.summary)
+@catalogue.datasets.add("lvis", _LVIS.summary)
 def lvis(
     data: str | Path | None = None, annotations: str | None = None, images: str | None = None
 ) -> CocoJson:
@@ -348,7 +337,7 @@ def _open(
     if annotations is not None:
         file = Path(annotations)
     else:
-        folder = set_folder(card, data, ("coco",), ("annotations",)) / "annotations"
+        folder = data_roots.set_folder(card, data, ("coco",), ("annotations",)) / "annotations"
         named = [path for path in sorted(folder.iterdir()) if re.fullmatch(pattern, path.name)]
         if not named:
             raise NotFound(f"dataset '{card.name}': no file like '{pattern}' in '{folder}'")
@@ -366,3 +355,117 @@ def images_beside(annotations: Path) -> Path:
     places = [root / f"{part[1]}{year}", root / "images" / f"{part[1]}{year}"] if part else []
     places += [root / "images", annotations.parent / "images"]
     return next((place for place in places if place.is_dir()), annotations.parent)
+
+
+@capable(HasPhrases)
+class PhraseImage(Image):
+    """An image with its phrases."""
+
+    def __init__(self, source: Saco, scene: str) -> None:
+        path = source.image(scene)
+        super().__init__(
+            "saco", scene, lambda: read_rgb(path), lambda: source.targets(scene),
+            file_name=path.name,
+        )  # fmt: skip
+        self._source = source
+
+    @cached_property
+    def phrases(self) -> Sequence[PhraseObjects]:
+        """All phrases of the image, in the order of the first file."""
+        return self._source.phrases(self.id)
+
+
+@catalogue.datasets.add("saco", _SACO.summary)
+class Saco:
+    """SA-Co's files: `data` holds `saco`, or is that folder itself."""
+
+    def __init__(self, data: str | Path | None = None) -> None:
+        self._folder = data_roots.set_folder(_SACO, data, ("saco",), ("images",))
+        self._files = sorted(self._folder.glob("*.json"))
+        if not self._files:
+            raise NotFound(f"dataset 'saco': no JSON file in '{self._folder}'")
+
+    @cached_property
+    def card(self) -> DatasetCard:
+        gone = [name for name in self._pairs if name not in self._at_hand]
+        lost = data_roots.lacking("images", gone, len(self._pairs), self._folder / "images")
+        many = sum(len(self.targets(scene)) for scene in self._at_hand)
+        return replace(_SACO, targets=many, missing=lost)
+
+    def scenes(self) -> Sequence[str]:
+        """Available images, by file name without suffix, in the order of the first file."""
+        return list(self._at_hand)
+
+    def load(self, scene: str) -> Scene:
+        data_roots.known("saco", scene, self._pairs)
+        if scene not in self._at_hand:
+            raise NotFound(f"saco/{scene}: its image is not in '{self._folder / 'images'}'")
+        return PhraseImage(self, scene)
+
+    def fingerprint(self) -> str:
+        return data_roots.digest([*self._files, *self._at_hand.values()])
+
+    def image(self, scene: str) -> Path:
+        """The file of a scene's image."""
+        return self._at_hand[scene]
+
+    def targets(self, scene: str) -> list[Target]:
+        """The objects of the first annotator, labelled by their phrases."""
+        return [
+            Target(f"{phrase}-{k}", mask, label=phrase)
+            for phrase, _, annotators in self.phrases(scene)
+            for k, mask in enumerate(annotators[0][0])
+            if mask
+        ]
+
+    def phrases(self, scene: str) -> list[PhraseObjects]:
+        """Phrase, whether all annotators were exhaustive, and objects and crowds of each."""
+        size = image_size(self._at_hand[scene])
+        found: list[PhraseObjects] = []
+        for pair in self._pairs[scene]:
+            exhaustive, annotators = True, []
+            for file, things, entries in self._annotators:
+                with named_errors(file, "is not in SA-Co's layout"):
+                    entry = entries.get(pair["id"], {})
+                    exhaustive &= bool(entry.get("is_instance_exhaustive", not entry))
+                    drawn: tuple[list[Mask], list[Mask]] = ([], [])
+                    for thing in things.get(pair["id"], ()):
+                        mask = outline(thing["segmentation"], size, f"'{file}', {thing['id']}")
+                        drawn[bool(thing.get("iscrowd"))].append(mask)
+                    annotators.append(drawn)
+            found.append((str(pair["text_input"]), exhaustive, annotators))
+        return found
+
+    @cached_property
+    def _annotators(self) -> list[tuple[Path, dict[Any, list[Entry]], dict[Any, Entry]]]:
+        """Per file: the objects and the entry of each pair."""
+        found = []
+        for file in self._files:
+            content = read_json(file)
+            with named_errors(file, "is not in SA-Co's layout"):
+                classes = {category["id"] for category in content["categories"]}
+                things = [t for t in content["annotations"] if t["category_id"] in classes]
+                by_pair = grouped(things, lambda thing: thing["image_id"])
+                found.append((file, by_pair, {entry["id"]: entry for entry in content["images"]}))
+        return found
+
+    @cached_property
+    def _pairs(self) -> dict[str, list[Entry]]:
+        """The pairs of every image, by the first file."""
+        found: dict[str, list[Entry]] = {}
+        file, _, entries = self._annotators[0]
+        with named_errors(file, "is not in SA-Co's layout"):
+            for entry in entries.values():
+                name = PurePosixPath(str(entry["file_name"]))
+                if ".." in name.parts or name.is_absolute() or "text_input" not in entry:
+                    raise ValueError(f"pair {entry['id']} lacks a phrase or a file name")
+                found.setdefault(str(name.with_suffix("")), []).append(entry)
+        return found
+
+    @cached_property
+    def _at_hand(self) -> dict[str, Path]:
+        folder = self._folder / "images"
+        files = {name: folder / str(pairs[0]["file_name"]) for name, pairs in self._pairs.items()}
+        found = {name: path for name, path in files.items() if path.is_file()}
+        data_roots.some_at_hand("saco", list(self._pairs), list(found), folder)
+        return found

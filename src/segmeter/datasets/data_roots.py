@@ -90,13 +90,8 @@ class ImageSet(SceneSet[ImageItem]):
         pixels: Callable[[Path], Pixels] = read_rgb,
     ) -> None:
         def read(scene: str, item: ImageItem) -> Image:
-            return Image(
-                card.name,
-                scene,
-                lambda: pixels(item.image),
-                lambda: tuple(item.targets()),
-                file_name=item.image.name,
-            )
+            lazily = partial(pixels, item.image), lambda: tuple(item.targets())
+            return Image(card.name, scene, *lazily, file_name=item.image.name)
 
         super().__init__(card, items, read, lambda item: (*files, item.image, *item.files))
 
@@ -211,16 +206,16 @@ def read_list(path: Path) -> list[str]:
     return list(dict.fromkeys(filter(None, map(str.strip, lines))))
 
 
-def lacking(what: str, names: Sequence[str], whole: int, where: Path) -> str:
-    """Text for the card on missing parts; empty if nothing is missing.
+def lacking(what: str, gone: Sequence[str] | int, whole: int, where: Path) -> str:
+    """Text for the card on missing parts, by name or only counted; empty if nothing is missing.
 
     >>> lacking("images", ["007", "011"], 50, Path("DAVIS/img"))
     "2 of 50 images are not in 'DAVIS/img', the first is '007'"
     """
-    if not names:
-        return ""
-    verb = "is" if len(names) == 1 else "are"
-    return f"{len(names)} of {whole} {what} {verb} not in '{where}', the first is '{names[0]}'"
+    count, named = (gone, "") if isinstance(gone, int) else (len(gone), "".join(gone[:1]))
+    first = f", the first is '{named}'" if named else ""
+    verb = "is" if count == 1 else "are"
+    return f"{count} of {whole} {what} {verb} not in '{where}'{first}" if count > 0 else ""
 
 
 def some_at_hand(dataset: str, listed: Sequence[str], at_hand: Sequence[str], where: Path) -> None:

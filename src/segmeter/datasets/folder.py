@@ -13,43 +13,18 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from segmeter.core import catalogue
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import BadInput, NotFound, check_choice
 from segmeter.core.scenes import DatasetCard, Target
 from segmeter.core.wording import counted
-from segmeter.datasets.coco_files import (
-    Named,
-    has_lists,
-    read_json,
-    run_length_images,
-    run_lengths_in,
-)
+from segmeter.datasets import coco_files, data_roots, mask_files
+from segmeter.datasets.coco_files import Named
 from segmeter.datasets.coco_json import CocoJson
-from segmeter.datasets.data_roots import (
-    ImageItem,
-    ImageSet,
-    SceneSet,
-    images_in,
-    own_card,
-    passed_over,
-    printable,
-    writable,
-)
-from segmeter.datasets.mask_files import (
-    MEANING,
-    Kind,
-    as_kind,
-    check_binary,
-    object_in,
-    objects_in,
-    readable,
-    told_from,
-    void_in,
-)
+from segmeter.datasets.data_roots import ImageItem, ImageSet, SceneSet
+from segmeter.datasets.mask_files import MEANING, Kind
 from segmeter.datasets.pairing import Pairs, deeper, image_folder, pair
 from segmeter.datasets.videos.video_folder import VideoFolder, holds_videos
-from segmeter.datasets.volumes.cvpr25_files import Cvpr25, holds_cases
 from segmeter.datasets.volumes.layouts import holds_volumes
-from segmeter.datasets.volumes.volume_folder import VolumeFolder
+from segmeter.datasets.volumes.volume_folder import Cvpr25, VolumeFolder, holds_cases
 from segmeter.runtime.remote_files import is_address, local_folder
 
 T = TypeVar("T")
@@ -63,7 +38,7 @@ _ADVICE = (
 Found = SceneSet[Any] | CocoJson
 
 
-@catalogue.datasets.add("folder", summary="your own folder of images and masks")
+@catalogue.datasets.add("folder", "your own folder of images and masks")
 def open_folder(
     path: str,
     kind: str | None = None,
@@ -115,11 +90,10 @@ def open_folder(
             place, meant, channel, window, components, smallest, grid, classes, modality,
             patient, labels,
         )  # fmt: skip
-    card = own_card(printable(name or folder.resolve().name) or "folder")
+    card = data_roots.own_card(data_roots.printable(name or folder.resolve().name) or "folder")
     found = _recognise(folder, card, kind, ignore)
-    return _noted(
-        found, "; ".join(filter(None, (found.recognised, passed_over(image_folder(folder)))))
-    )
+    sentence = (found.recognised, data_roots.passed_over(image_folder(folder)))
+    return _noted(found, "; ".join(filter(None, sentence)))
 
 
 def _noted(data: Found, recognised: str) -> Found:
@@ -131,8 +105,10 @@ def _located(path: str, data: str | Path | None) -> tuple[Path, str]:
     """The folder or table, or the one of its name in the data folder; its name if it is remote."""
     if not isinstance(path, str):  # a name such as 2024 is read as a number
         raise BadInput(f'folder: its path is text, not {path}; write path="{path}"')
-    if not writable(path):
-        raise BadInput(f"the name of the folder '{printable(path)}' is not UTF-8; rename it")
+    if not data_roots.writable(path):
+        raise BadInput(
+            f"the name of the folder '{data_roots.printable(path)}' is not UTF-8; rename it"
+        )
     name = path.rstrip("/").rpartition("/")[2] if is_address(path) else ""
     folder = local_folder(path) if name else Path(path)
     places = [folder]
@@ -155,15 +131,16 @@ def _recognise(folder: Path, card: DatasetCard, kind: str | None, ignore: int | 
                 return found
     pairs = pair(folder)
     if not pairs.paired:
-        over = passed_over(image_folder(folder))
+        over = data_roots.passed_over(image_folder(folder))
         advice = deeper(folder) or _foreign(folder) or _ADVICE
         held = f"'{folder}' has {counted(len(pairs.images), 'image')} and no masks of their names"
         sentence = held if pairs.images else f"nothing recognised in '{folder}'"
         raise BadInput(f"{sentence}: {advice}" + (over and f" ({over})"))
-    files = readable(_spread(list(pairs.whole.values()) or pairs.files()))
-    meant = as_kind(kind) if kind is not None else told_from(files)
+    files = mask_files.readable(_spread(list(pairs.whole.values()) or pairs.files()))
+    check_choice("kind of mask", kind or "binary", MEANING)
+    meant = cast(Kind, kind or mask_files.told_from(files))
     if ignore is None and meant in ("labels", "palette"):
-        ignore = void_in(files)
+        ignore = mask_files.void_in(files)
     read = partial(_objects, pairs, meant, ignore, kind is not None)
     items = {
         name: ImageItem(pairs.images[name], partial(read, name), tuple(pairs.files_of(name)))
@@ -182,12 +159,12 @@ def _objects(
     """The objects of a scene: those of one file for all, and of files of one object each."""
     if scene in pairs.whole:
         if kind == "binary" and not chosen:
-            check_binary(pairs.whole[scene])
-        yield from objects_in(pairs.whole[scene], kind, ignore)
+            mask_files.check_binary(pairs.whole[scene])
+        yield from mask_files.objects_in(pairs.whole[scene], kind, ignore)
     single: Kind = kind if kind in ("soft", "trimap", "alpha") else "binary"
     for name, path in pairs.single.get(scene, []):
         label = re.sub(r"[\W_]*\d*$", "", name)  # `dog_2` is a dog, `2` says nothing
-        yield object_in(path, single, name, label)
+        yield mask_files.object_in(path, single, name, label)
 
 
 def _foreign(folder: Path) -> str:
@@ -207,47 +184,42 @@ def _from_one_json(folder: Path, card: DatasetCard) -> Found | None:
     images = image_folder(folder)
     listed = {*folder.glob("*.json"), *folder.glob("annotations/*.json")}
     files = sorted(file for file in listed if file.is_file())
-    if {file.stem for file in files} & {path.stem for path in images_in(images)}:
+    if {file.stem for file in files} & {path.stem for path in data_roots.images_in(images)}:
         return None  # one per image
     for file in files:
-        if has_lists(file):
-            return _from_coco(CocoJson(card, file, images), file)
-        masks = run_lengths_in(read_json(file))
+        if coco_files.has_lists(file):
+            data = CocoJson(card, file, images)
+            held = f"{counted(len(data.scenes()), 'image')} with objects in the COCO file"
+            count = counted(data.card.targets or 0, "object")
+            left_out = (data.card.notes.strip().rstrip("."), data.card.missing)
+            sentence = (f"{held} '{file.name}', which has {count}", *filter(None, left_out))
+            data.recognised = "; ".join(sentence)
+            return data
+        masks = coco_files.run_lengths_in(coco_files.read_json(file))
         if masks is not None:
             return _run_lengths(card, images, masks, file)
     return None
-
-
-def _from_coco(data: CocoJson, file: Path) -> CocoJson:
-    sentence = [
-        f"{counted(len(data.scenes()), 'image')} with objects in the COCO file '{file.name}',"
-        f" which has {counted(data.card.targets or 0, 'object')}",
-        data.card.notes.strip().rstrip("."),
-        data.card.missing,
-    ]
-    data.recognised = "; ".join(filter(None, sentence))
-    return data
 
 
 def _from_json_per_image(folder: Path, card: DatasetCard) -> Found | None:
     """A JSON file of run lengths next to each image, recognised by a few of them."""
     images = image_folder(folder)
     files = {path.stem: path for path in images.glob("*.json") if path.is_file()}
-    pairs = {
-        path.stem: (path, files[path.stem]) for path in images_in(images) if path.stem in files
-    }
-    if not any(run_lengths_in({f.stem: _content(f)}) for _, f in _spread(list(pairs.values()))):
+    found = {path.stem: path for path in data_roots.images_in(images) if path.stem in files}
+    pairs = {name: (path, files[name]) for name, path in found.items()}
+    if not any(
+        coco_files.run_lengths_in({f.stem: _content(f)}) for _, f in _spread(list(pairs.values()))
+    ):
         return None
 
     def masks(scene: str) -> list[Named]:
         file = pairs[scene][1]
-        found = run_lengths_in({f"{scene}.png": read_json(file)})
+        found = coco_files.run_lengths_in({f"{scene}.png": coco_files.read_json(file)})
         if found is None:
             raise BadInput(f"'{file}' holds no run-length mask; write one or move it away")
         return found[scene]
 
-    found = {name: image for name, (image, _) in pairs.items()}
-    data = run_length_images(card, found, masks, [file for _, file in pairs.values()])
+    data = coco_files.run_length_images(card, found, masks, [file for _, file in pairs.values()])
     data.recognised = f"{counted(len(pairs), 'image')} with run lengths in a JSON file each"
     return data
 
@@ -255,7 +227,7 @@ def _from_json_per_image(folder: Path, card: DatasetCard) -> Found | None:
 def _content(file: Path) -> Any:
     """A JSON file's content; a damaged one tells nothing here, and is named when it is read."""
     try:
-        return read_json(file)
+        return coco_files.read_json(file)
     except BadInput:
         return None
 
@@ -263,10 +235,12 @@ def _content(file: Path) -> Any:
 def _run_lengths(
     card: DatasetCard, folder: Path, masks: Mapping[str, list[Named]], file: Path
 ) -> Found:
-    images = {path.stem: path for path in images_in(folder)}
+    images = {path.stem: path for path in data_roots.images_in(folder)}
     count = sum(len(things) for name, things in masks.items() if name in images)
     found = {name: image for name, image in images.items() if name in masks}
-    data = run_length_images(replace(card, targets=count), found, masks.__getitem__, [file])
+    data = coco_files.run_length_images(
+        replace(card, targets=count), found, masks.__getitem__, [file]
+    )
     missing = [name for name in masks if name not in images]
     if count == 0:
         raise BadInput(

@@ -66,7 +66,10 @@ def read_rgb(path: Path) -> Bytes:
     import cv2
 
     pixels = _decode(path, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
-    pixels = _in_8_bits(pixels) if pixels.dtype == np.uint16 else pixels
+    if pixels.dtype == np.uint16:  # cameras and scanners often fill only 10, 12 or 14 of 16 bits
+        brightest = int(pixels.max(initial=0))
+        bits = next(bits for bits in (8, 10, 12, 14, 16) if brightest < 1 << bits)
+        pixels = (pixels >> (bits - 8)).astype(np.uint8)
     if pixels.dtype != np.uint8:
         pixels = read_colours(path)
     return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB), dtype=np.uint8)
@@ -78,13 +81,6 @@ def decode_rgb(raw: bytes, name: str) -> Bytes:
 
     colours = _decoded(raw, name, cv2.IMREAD_COLOR)
     return np.asarray(cv2.cvtColor(colours, cv2.COLOR_BGR2RGB), dtype=np.uint8)
-
-
-def _in_8_bits(pixels: npt.NDArray[Any]) -> Bytes:
-    """16-bit values in 8 bits. Cameras and scanners often fill only 10, 12 or 14 of 16 bits."""
-    brightest = int(pixels.max(initial=0))
-    bits = next(bits for bits in (8, 10, 12, 14, 16) if brightest < 1 << bits)
-    return (pixels >> (bits - 8)).astype(np.uint8)
 
 
 def read_colours(path: Path) -> Bytes:
@@ -102,9 +98,14 @@ def read_values(path: Path) -> npt.NDArray[Any]:
     """A mask file's own values: indices of a colour table, grey levels of 8 or 16 bits
     as `(H, W)`, or colours as `(H, W, 3)` in OpenCV's order."""
     import cv2
+    from PIL import Image
 
-    if has_colour_table(path):
-        return _indices(path)
+    if has_colour_table(path):  # OpenCV would look the indices up
+        with named_errors(path, "is not a whole image"):
+            raw = path.read_bytes()
+            header_size(raw)
+            with Image.open(io.BytesIO(raw), formats=["PNG"]) as image:
+                return np.asarray(image, dtype=np.uint8)
     values = _decode(path, cv2.IMREAD_ANYDEPTH | cv2.IMREAD_ANYCOLOR)
     return values if values.ndim == 2 else values[:, :, :3]
 
@@ -177,14 +178,3 @@ def _decoded(raw: bytes, name: Path | str, flags: int) -> Bytes:
         if pixels is None or sorted(pixels.shape[:2]) != sorted(size):
             raise ValueError("OpenCV cannot decode it")
     return np.asarray(pixels)
-
-
-def _indices(path: Path) -> Bytes:
-    """The indices of an image with a colour table, which OpenCV would look up."""
-    from PIL import Image
-
-    with named_errors(path, "is not a whole image"):
-        raw = path.read_bytes()
-        header_size(raw)
-        with Image.open(io.BytesIO(raw), formats=["PNG"]) as image:
-            return np.asarray(image, dtype=np.uint8)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 from segmeter.datasets.image_files import has_colour_table, is_jpeg, read_alpha, read_values
@@ -37,12 +37,6 @@ MOST_BITS = 2 << 30
 _VOID = 255
 # By how much a JPEG's values stray around an edge.
 _RINGING = 96
-
-
-def as_kind(text: str) -> Kind:
-    """A kind by its name, as a user gives it."""
-    check_choice("kind of mask", text, MEANING)
-    return cast(Kind, text)
 
 
 def readable(paths: Sequence[Path]) -> list[Path]:
@@ -153,8 +147,10 @@ def _kind(path: Path) -> Kind:
     if has_colour_table(path):
         return "palette"
     alpha = read_alpha(path)  # transparent in some places and opaque in others?
-    if alpha is not None and alpha.min() < alpha.max() and _tells_nothing(values):
-        return "alpha"
+    if alpha is not None and alpha.min() < alpha.max():
+        colours = np.unique(one_number(values)).size
+        if colours == 1 or (colours > _MOST_LABELS and colours * _FEWEST_PIXELS > values.size):
+            return "alpha"  # the rest has one value everywhere, or as many as an image
     if values.ndim == 3:
         return _lossy_kind(path, values) if is_jpeg(path) else "colours"
     levels, counts = np.unique(values, return_counts=True)
@@ -183,12 +179,6 @@ def _lossy_kind(path: Path, values: Values) -> Kind:
             " or say kind=soft where each has one object"
         )
     return "soft"
-
-
-def _tells_nothing(values: Values) -> bool:
-    """Whether a file has one value everywhere, or as many as an image."""
-    levels = np.unique(one_number(values)).size
-    return levels == 1 or (levels > _MOST_LABELS and levels * _FEWEST_PIXELS > values.size)
 
 
 def flat(values: Values) -> Values:

@@ -10,7 +10,7 @@ import importlib.util
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,35 +22,27 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, SceneHeader, Target
 from segmeter.core.seeds import fingerprint, generator
-from segmeter.datasets.data_roots import card_of, known
+from segmeter.datasets.data_roots import SceneSet, card_of, known
 from segmeter.datasets.image_files import read_bytes, read_rgb
 
 _MASKS = Path(__file__).with_name("mini.json")
 _SMALL, _LARGE = 0.01, 0.1
 
 _CARD = card_of("mini")
+Bits = npt.NDArray[np.bool_]
+_COUNTED = 100  # scenes of a set whose objects are counted, by drawing them
 
 
-@catalogue.datasets.add("mini", summary=_CARD.summary)
-class Mini:
+@catalogue.datasets.add("mini", _CARD.summary)
+class Mini(SceneSet[Mapping[str, Any]]):
     """Big and small, thin, cut-up and plain objects, easy and hard.
 
     Targets carry the groups `size` (small below 1 % of the image, large from 10 %) and
     `shape` (compact, thin, cut up).
     """
 
-    card = _CARD
-
-    def scenes(self) -> Sequence[str]:
-        return list(_images())
-
-    def load(self, scene: str) -> Scene:
-        known("mini", scene, _images())
-        record = _images()[scene]
-        header = SceneHeader("image", tuple(record["size"]), channels=3)
-        return Image(
-            "mini", scene, lambda: _read(record), lambda: [*_targets(record)], header=header
-        )
+    def __init__(self) -> None:
+        super().__init__(_CARD, _images(), _scene, lambda _: (_MASKS,))
 
     def fingerprint(self) -> str:
         return fingerprint("mini", _MASKS.read_bytes())
@@ -60,6 +52,12 @@ class Mini:
 def _images() -> Mapping[str, Mapping[str, Any]]:
     content = json.loads(_MASKS.read_text(encoding="utf-8"))
     return {record["id"]: record for record in content["images"]}
+
+
+def _scene(scene: str, record: Mapping[str, Any]) -> Image:
+    header = SceneHeader("image", tuple(record["size"]), channels=3)
+    lazily = partial(_read, record), lambda: [*_targets(record)]
+    return Image("mini", scene, *lazily, header=header)
 
 
 def _targets(record: Mapping[str, Any]) -> Iterator[Target]:
@@ -98,11 +96,7 @@ def _installed(package: str) -> Path:
     return Path(spec.origin).parent
 
 
-Bits = npt.NDArray[np.bool_]
-_COUNTED = 100  # scenes of a set whose objects are counted, by drawing them
-
-
-@catalogue.datasets.add("drawn", summary="drawn ellipses, rings, thin and scattered objects")
+@catalogue.datasets.add("drawn", "drawn ellipses, rings, thin and scattered objects")
 class Drawn:
     """`count` scenes with one to three drawn targets, each with a colour of its own.
 

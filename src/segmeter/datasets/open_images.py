@@ -9,7 +9,7 @@ a piece of clothing if its box lies inside a person's.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,18 +18,26 @@ import numpy as np
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.grouping import grouped, grouped_pairs
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 from segmeter.datasets.data_roots import card_of, images_below, set_folder
 from segmeter.datasets.groups import read_table
 from segmeter.datasets.image_files import named_errors, read_values
-from segmeter.datasets.zeroshot.listed import Item, Listed, Selection
+from segmeter.datasets.zeroshot.mask_readers import Item
+from segmeter.datasets.zeroshot.suite import Listed, Selection
 
 _TABLE = "test-annotations-object-segmentation.csv"
 _CARD = card_of("open-images")
+MARGIN = 0.01
+PERSONS = frozenset({"/m/01g317", "/m/04yx4", "/m/03bt1vf", "/m/01bl7v", "/m/05r655"})
+"""Person, Man, Woman, Boy, Girl."""
+_UNKNOWN = "Unknown"
+_SLACK = 1e-9
+_ATTRIBUTES = {"gender": "GenderPresentation", "age": "AgePresentation"}
 
 
-@catalogue.datasets.add("open-images", summary=_CARD.summary)
+@catalogue.datasets.add("open-images", _CARD.summary)
 def open_images(
     data: str | Path | None = None,
     table: str = _TABLE,
@@ -41,26 +49,22 @@ def open_images(
 ) -> Listed:
     """Open Images from a root folder that holds `open-images`."""
     folder = set_folder(_CARD, data, ("open-images", "openimages"), ("images", "masks", table))
-    items = _items(folder, table)
-    if not items:
-        raise NotFound(f"dataset 'open-images': none of its images is in '{folder / 'images'}'")
-    return Listed(_CARD, items, Selection(sample, least_area, most_side, split, category))
-
-
-def _items(folder: Path, table: str) -> dict[str, Item]:
     rows = read_table(folder / table, "table of masks", "MaskPath", "ImageID", "LabelName")
-    images, files = (
-        {path.stem: path for path in images_below(folder / part)} for part in ("images", "masks")
+    images = {path.stem: path for path in images_below(folder / "images")}
+    files = {path.stem: path for path in images_below(folder / "masks")}
+    named = ((row, row["MaskPath"].removesuffix(".png")) for row in rows)
+    drawn = grouped_pairs(
+        (row["ImageID"], (name, row["LabelName"], files[name]))
+        for row, name in named
+        if row["ImageID"] in images and name in files
     )
-    drawn: dict[str, list[tuple[str, str, Path]]] = {}
-    for row in rows:
-        name = row["MaskPath"].removesuffix(".png")
-        if row["ImageID"] in images and name in files:
-            drawn.setdefault(row["ImageID"], []).append((name, row["LabelName"], files[name]))
-    return {
+    items = {
         image: Item(images[image], partial(_masks, entries), tuple(e[2] for e in entries))
         for image, entries in drawn.items()
     }
+    if not items:
+        raise NotFound(f"dataset 'open-images': none of its images is in '{folder / 'images'}'")
+    return Listed(_CARD, items, Selection(sample, least_area, most_side, split, category))
 
 
 def _masks(entries: Sequence[tuple[str, str, Path]], size: tuple[int, int]) -> Iterator[Target]:
@@ -73,15 +77,6 @@ def _masks(entries: Sequence[tuple[str, str, Path]], size: tuple[int, int]) -> I
             small = bits.astype(np.uint8)
             bits = cv2.resize(small, size[::-1], interpolation=cv2.INTER_NEAREST_EXACT) > 0
         yield Target(name, Mask.of(np.ascontiguousarray(bits)), label=label)
-
-
-MARGIN = 0.01
-PERSONS = frozenset({"/m/01g317", "/m/04yx4", "/m/03bt1vf", "/m/01bl7v", "/m/05r655"})
-"""Person, Man, Woman, Boy, Girl."""
-
-_UNKNOWN = "Unknown"
-_SLACK = 1e-9
-_ATTRIBUTES = {"gender": "GenderPresentation", "age": "AgePresentation"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +123,7 @@ def person_groups(
     Ties go to the earlier mask, then the earlier person. What is unknown is left empty.
     """
     chosen = [mask for mask in masks if mask.row.get("LabelName") in labels]
-    by_image = _by_image(people)
+    by_image = grouped(range(len(people)), lambda person: people[person].image)
     pairs = sorted(
         (-people[person].iou(mask), place, person)
         for place, mask in enumerate(chosen)
@@ -152,12 +147,12 @@ def clothing_groups(
     `labels` are the classes under Clothing in Open Images' hierarchy; a box is held when it
     reaches out by no more than 1 % of the person's sides.
     """
-    by_image = _by_image(people)
+    by_image = grouped(people, lambda person: person.image)
     found: dict[str, dict[str, str]] = {}
     for mask in masks:
         if mask.row.get("LabelName") not in labels:
             continue
-        near = (people[k] for k in by_image.get(mask.image, ()))
+        near = by_image.get(mask.image, ())
         holders = [person for person in near if max(_outside(person, mask)) <= 1]
         if holders:
             found[_name(mask)] = _groups(min(holders, key=lambda box: box.area))
@@ -174,13 +169,6 @@ def _outside(person: RelativeBox, mask: RelativeBox) -> tuple[float, float, floa
         (person.top - mask.top) / high,
         (mask.bottom - person.bottom) / high,
     )
-
-
-def _by_image(boxes: Iterable[RelativeBox]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for place, box in enumerate(boxes):
-        found.setdefault(box.image, []).append(place)
-    return found
 
 
 def _groups(person: RelativeBox) -> dict[str, str]:

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from segmeter.core.grouping import grouped
 from segmeter.datasets.data_roots import by_name, images_in, printable, writable
 
 _IMAGES = "images image imgs img images image photos photo rgb inputs input jpegimages data_gt data"
@@ -33,9 +34,7 @@ class Pairs:
     _alike: dict[str, list[str]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._alike = {}
-        for name in self.images:
-            self._alike.setdefault(_spelt(name), []).append(name)
+        self._alike = grouped(self.images, _spelt)
 
     def image_of(self, name: str) -> str | None:
         """The scene whose image has this name, also where systems spell it differently.

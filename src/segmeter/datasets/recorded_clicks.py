@@ -13,7 +13,7 @@ CSV or parquet with the columns `scene`, `round` (from 1) and `prompt`, the prom
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -43,6 +43,10 @@ _KNOWN = {"click_type": ("first", "fn", "fp"), "device": ("pc", "mobile")}
 # People may miss the image by a little; farther than this share of its sides is a mistake.
 _MARGIN = 0.05
 _MADE_BY = re.compile(r"(_(pc|mobile)_\d+)?")
+Session = tuple[str, str, str, str]
+"""Dataset, scene, target, annotator; empty where the table does not name one."""
+RecordedPrompts = Mapping[Session, Mapping[int, tuple[Prompt, ...]]]
+_KEY = ("dataset", "scene", "target", "annotator")
 
 
 class UnknownImage(BadInput):
@@ -112,20 +116,19 @@ def read_clicks(path: Path, images: Images = None) -> Clicks:
     texts = {name: column.dictionary.to_pylist() for name, column in words.items()}
     x, y, w, h = (table[name].to_numpy() for name in NUMBERS)
 
-    def refuse(wrong: npt.NDArray[np.bool_], what: Callable[[int], str]) -> None:
+    def refuse(wrong: npt.NDArray[np.bool_], what: str, *values: Ints) -> None:
         if wrong.any():
             at = int(wrong.argmax())
-            raise BadInput(f"{path.name}, row {at + 2}: {what(at)}")
+            shown = what.format(*(column[at] for column in values))
+            raise BadInput(f"{path.name}, row {at + 2}: {shown}")
 
-    refuse(np.minimum(w, h) < 1, lambda at: f"an image of w {w[at]} x h {h[at]} has no pixel")
+    refuse(np.minimum(w, h) < 1, "an image of w {} x h {} has no pixel", w, h)
     outside = (x < -_MARGIN * w) | (y < -_MARGIN * h)
     outside |= (x > (1 + _MARGIN) * w) | (y > (1 + _MARGIN) * h)
-    place = "the click at x {}, y {} lies outside the image of w {} x h {}"
-    refuse(outside, lambda at: place.format(x[at], y[at], w[at], h[at]))
+    refuse(outside, "the click at x {}, y {} lies outside the image of w {} x h {}", x, y, w, h)
     for name, known in _KNOWN.items():
         strange = np.array([word not in known for word in texts[name]], dtype=bool)
-        message = f"'{name}' is none of {', '.join(known)}"
-        refuse(strange[codes[name]], lambda _, message=message: message)  # type: ignore[misc]  # mypy cannot type a default in a lambda
+        refuse(strange[codes[name]], f"'{name}' is none of {', '.join(known)}")
     keys, key_of = _keys(path, codes, texts, images)
     points = np.stack([np.clip(y, 0, h - 1), np.clip(x, 0, w - 1)], axis=1)
     mobile = np.array([word == "mobile" for word in texts["device"]], dtype=bool)
@@ -142,15 +145,12 @@ def _table(path: Path) -> Any:
     types = dict.fromkeys(TEXTS, pa.dictionary(pa.int32(), pa.string()))
     types |= dict.fromkeys(NUMBERS, pa.int64())
     try:
-        table = pc.read_csv(
-            path,
-            read_options=pc.ReadOptions(use_threads=False),  # errors then name their row
-            convert_options=pc.ConvertOptions(
-                column_types=types, include_columns=list(COLUMNS), null_values=[]
-            ),
-            # Rows are counted as lines, so an empty line is a row, and a wrong one.
-            parse_options=pc.ParseOptions(ignore_empty_lines=False),
-        )
+        read = pc.ReadOptions(use_threads=False)  # errors then name their row
+        # Rows are counted as lines, so an empty line is a row, and a wrong one.
+        parse = pc.ParseOptions(ignore_empty_lines=False)
+        columns = list(COLUMNS)
+        convert = pc.ConvertOptions(column_types=types, include_columns=columns, null_values=[])
+        table = pc.read_csv(path, read_options=read, parse_options=parse, convert_options=convert)
     except (pa.ArrowException, OSError) as error:
         message = str(error).splitlines()[0][:160]
         raise BadInput(f"{path.name} cannot be read: {message}; {_LOOKS}") from error
@@ -207,12 +207,6 @@ def previous_mask(folder: Path, key: Key) -> npt.NDArray[np.float32]:
     if pixels is None:
         raise BadInput(f"'{path}' is not an image")
     return np.asarray(pixels / np.float32(255), dtype=np.float32)
-
-
-Session = tuple[str, str, str, str]
-"""Dataset, scene, target, annotator; empty where the table does not name one."""
-RecordedPrompts = Mapping[Session, Mapping[int, tuple[Prompt, ...]]]
-_KEY = ("dataset", "scene", "target", "annotator")
 
 
 @lru_cache(maxsize=4)

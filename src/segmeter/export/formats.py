@@ -26,8 +26,7 @@ from segmeter.core.videos import Video, label_map
 from segmeter.datasets.coco_json import CocoRecords
 from segmeter.datasets.volumes.cases import FileVolume
 from segmeter.datasets.volumes.dicom import Series
-from segmeter.datasets.volumes.grids import Grid
-from segmeter.datasets.volumes.stored import write_nifti
+from segmeter.datasets.volumes.stored import Grid, write_nifti
 from segmeter.store.local import write_file
 
 _WORD = 8

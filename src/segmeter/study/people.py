@@ -21,7 +21,7 @@ import httpx
 import numpy as np
 import sqlalchemy as sa
 
-from segmeter.clickability.prior import prior
+from segmeter.clickability.maps import prior
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.seeds import generator

@@ -1,4 +1,4 @@
-"""Boxes: a box around the object first, then clicks."""
+"""Boxes: a box around the object first, then clicks; prompts of Segment Anything's training."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import GivesLater, GivesPrompts, Team, capable
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.models import EncodedScene, Request, render
 from segmeter.core.prompts import Box, Prompt
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.measures.objects import iou
-from segmeter.users.error_prompts import Generators, Teamed, centre_click
-from segmeter.users.gradient_attack import Direction
+from segmeter.users import error_prompts
+from segmeter.users.adversary import Direction
+from segmeter.users.error_prompts import Generators, Given, Teamed, centre_click
 
 # Segment Anything's training noise: a tenth of the side, at most 20 pixels.
 SHARE, LIMIT_PX = 0.1, 20.0
+LEVELS, PLACES = 3, 2
+_AT_ONCE = 64
+Shift = tuple[float, ...]
+"""Shifts of top, left, bottom and right, in units of the reach."""
+# One or two sides at a time: 32 neighbours of a box.
+_STAR = [np.array(m) for m in product((-1, 0, 1), repeat=4) if 1 <= sum(map(abs, m)) <= 2]
 
 
 def tight_box(target: Target) -> Box:
     """From the object's first to its last row and column."""
     mask = target.mask
     return Box(mask.low, tuple(h - 1 for h in mask.high))
-
-
-def loose_box(target: Target) -> Box:
-    """A tight box grown on every side by a tenth of that side, inside the image."""
-    return _moved(target, lambda side: np.array([-SHARE * side, SHARE * side]))
 
 
 def jittered_box(target: Target, rng: np.random.Generator) -> Box:
@@ -64,22 +66,23 @@ def _moved(target: Target, moves: Callable[[float], npt.NDArray[np.float64]]) ->
     """A tight box whose first and last coordinate of each axis are moved, given its length."""
     tight = tight_box(target)
     low, high = [], []
-    for a, b in zip(tight.low, tight.high, strict=True):
+    for a, b, n in zip(tight.low, tight.high, target.mask.shape, strict=True):
         first, last = moves(b - a + 1)
-        low.append(min(a + first, b + last))
-        high.append(max(a + first, b + last))
-    return _inside(low, high, target.mask.shape)
+        low.append(float(max(0.0, min(a + first, b + last))))
+        high.append(float(min(n - 1.0, max(a + first, b + last))))
+    return Box(tuple(low), tuple(high))
 
 
 _FITS: dict[str, Callable[[Target, np.random.Generator], Box]] = {
     "tight": lambda target, rng: tight_box(target),
-    "loose": lambda target, rng: loose_box(target),
+    # Grown on every side by a tenth of that side, inside the image.
+    "loose": lambda target, rng: _moved(target, lambda side: SHARE * np.array([-side, side])),
     "jittered": jittered_box,
     "shaken": shaken_box,
 }
 
 
-@catalogue.users.add("box", summary="a tight, loose, jittered or shaken box, then centre clicks")
+@catalogue.users.add("box", "a tight, loose, jittered or shaken box, then centre clicks")
 @dataclass(frozen=True, slots=True)
 @capable(GivesLater, GivesPrompts)
 class BoxThenClicks:
@@ -103,15 +106,32 @@ class BoxThenClicks:
         return _FITS[self.fit](observation.target, rng)
 
 
-def _inside(low: list[float], high: list[float], shape: tuple[int, ...]) -> Box:
-    return Box(
-        tuple(float(max(0.0, a)) for a in low),
-        tuple(float(min(n - 1.0, b)) for b, n in zip(high, shape, strict=True)),
-    )
+@catalogue.users.add("training-prompts", "prompts of SAM's training: random points, boxes")
+@dataclass(frozen=True, slots=True)
+@capable(GivesPrompts)
+class TrainingPrompts:
+    """First a random point on the object or a noisy box, then random points on the error.
 
+    The noise of the box is `sam` (normal with a tenth of the side, clipped to 20 pixels) or `sam2`
+    (uniform within a tenth of the side and 20 pixels).
+    """
 
-LEVELS, PLACES = 3, 2
-_AT_ONCE = 64
+    gives: ClassVar[frozenset[str]] = frozenset({"box"})
+    box: str = "sam"
+    boxes: float = 0.5  # share of sessions that start with a box
+    from_object: float = 0.0  # share of later points drawn from the object; 0.1 in SAM 2
+    name: str = "training-prompts"
+
+    def __post_init__(self) -> None:
+        check_choice("box", self.box, ("sam", "sam2"))
+
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
+        target = observation.target
+        if not observation.prompts and rng.random() < self.boxes:
+            return (jittered_box if self.box == "sam" else shaken_box)(target, rng)
+        if not observation.prompts or (self.from_object and rng.random() < self.from_object):
+            return error_prompts.random_point(target, rng)
+        return error_prompts.training_point(target, observation.mask, rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +196,6 @@ def search_boxes(
     return BoxesFound(known[still], known[ranked(-1)[0]], known[ranked(1)[0]], len(known))
 
 
-Shift = tuple[float, ...]
-"""Shifts of top, left, bottom and right, in units of the reach."""
-# One or two sides at a time: 32 neighbours of a box.
-_STAR = [np.array(m) for m in product((-1, 0, 1), repeat=4) if 1 <= sum(map(abs, m)) <= 2]
-
-
 def _shifted(target: Target, shift: Shift) -> Box:
     (down, across), tight, shape = jitter_reach(target), tight_box(target), target.mask.shape
     top, left = tight.low[0] + down * shift[0], tight.low[1] + across * shift[1]
@@ -190,20 +204,18 @@ def _shifted(target: Target, shift: Shift) -> Box:
     return Box(low, (min(bottom, shape[0] - 1.0), min(right, shape[1] - 1.0)))
 
 
-def _searched(
-    users: Sequence[Any], observations: Sequence[Observation], rngs: Generators
-) -> list[Prompt | None]:
+def _searched(users: Sequence[Any], seen: Sequence[Observation], rngs: Generators) -> Given:
     """Each target is searched once, for the best box and the worst."""
     found: dict[tuple[str, str, int], BoxesFound] = {}
-    answers: list[Prompt | None] = []
-    for user, seen in zip(users, observations, strict=True):
-        if seen.prompts:
-            answers.append(centre_click(seen))
+    answers: Given = []
+    for user, now in zip(users, seen, strict=True):
+        if now.prompts:
+            answers.append(centre_click(now))
             continue
-        key = seen.target.id, seen.protocol, user.levels
+        key = now.target.id, now.protocol, user.levels
         if key not in found:
-            corrected = seen.protocol == "corrected"
-            found[key] = search_boxes(seen.encoded, seen.target, user.levels, corrected)
+            corrected = now.protocol == "corrected"
+            found[key] = search_boxes(now.encoded, now.target, user.levels, corrected)
         answers.append(getattr(found[key], user.direction).box)
     return answers
 

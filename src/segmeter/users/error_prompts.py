@@ -1,10 +1,13 @@
-"""Prompts in the error region: centre clicks, random clicks and scribbles."""
+"""Prompts in the error region: centre clicks, random clicks, scribbles, Segment Anything's points.
+
+For Segment Anything's points the whole error is looked at, all its components together, and a pixel
+may be clicked twice; the click benchmarks' robot (`centre-click`) never clicks a pixel again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -14,13 +17,17 @@ from segmeter.clickability.map_sources import FirstRounds
 from segmeter.core import catalogue
 from segmeter.core.capabilities import GivesPrompts, Team, capable
 from segmeter.core.error_regions import Depth, deepest, deepest_sides, error_regions, squared_depth
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
+from segmeter.core.models import ProtocolName
+from segmeter.core.morphology import parts
 from segmeter.core.prompts import Click, Point, Prompt, Scribble
+from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 
 Generators = Sequence[np.random.Generator]
-Rng = Callable[[], np.random.Generator]
-"""Makes a user's generator, which takes longer than most users take to click."""
+Given = list[Prompt | None]
+Prediction = tuple[Target, Mask, ProtocolName]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +53,18 @@ def centre_clicks(observations: Sequence[Observation]) -> list[Found]:
     """The centre clicks of many observations, found together."""
     clicked = [tuple(_pixel(p) for p in s.prompts if isinstance(p, Click)) for s in observations]
     predictions = [(s.target, s.mask, done) for s, done in zip(observations, clicked, strict=True)]
+    sides = zip(observations, deepest_sides(predictions), clicked, strict=True)
     return [
-        Found(_chosen(observation, *both), observation, done)
-        for observation, both, done in zip(
-            observations, deepest_sides(predictions), clicked, strict=True
-        )
+        Found(_chosen(seen.mask, seen.protocol, *both), seen, done) for seen, both, done in sides
     ]
 
 
-def _chosen(
-    observation: Observation, false_negatives: Depth, false_positives: Depth
-) -> Click | None:
-    positive = false_negatives.squared > false_positives.squared
-    point = false_negatives.point if positive else false_positives.point
+def _chosen(mask: Mask, protocol: ProtocolName, missed: Depth, added: Depth) -> Click | None:
+    positive = missed.squared > added.squared
+    point = missed.point if positive else added.point
     if point is not None:
         return Click(point, positive)
-    return (
-        Click((0,) * len(observation.mask.shape), False)
-        if observation.protocol == "published"
-        else None
-    )
+    return Click((0,) * len(mask.shape), False) if protocol == "published" else None
 
 
 class Teamed:
@@ -78,22 +77,17 @@ class Teamed:
         return cast("Prompt | None", self.team([self], [observation], [rng])[0])
 
 
-def together(
-    users: Sequence[Any], observations: Sequence[Observation], draws: Generators
-) -> list[Prompt | None]:
+def together(users: Sequence[Any], seen: Sequence[Observation], draws: Generators) -> Given:
     """All users of a scene who start from the centre click, which is found for all in one call.
 
     `after(found, rng)` gives a user's prompt, or a draw from a click source that is made for all
     users at once.
     """
-    found = centre_clicks(observations)
-    rngs = [partial(draws.__getitem__, i) for i in range(len(users))]
-    given = [u.after(one, rng) for u, one, rng in zip(users, found, rngs, strict=True)]
-    wanted: dict[FirstRounds, list[int]] = {}
-    for i, draw in enumerate(given):
-        if isinstance(draw, Draw):
-            wanted.setdefault(users[i].source, []).append(i)
-    for source, places in wanted.items():
+    found = centre_clicks(seen)
+    given = [u.after(one, rng) for u, one, rng in zip(users, found, draws, strict=True)]
+    drawing = (i for i, draw in enumerate(given) if isinstance(draw, Draw))
+    by_source: dict[FirstRounds, list[int]] = grouped(drawing, lambda i: users[i].source)
+    for source, places in by_source.items():
         points = source.clicks([given[i] for i in places])
         for i, point in zip(places, points, strict=True):
             # A map without mass on what is wrong leaves only the centre to click.
@@ -102,9 +96,7 @@ def together(
     return given
 
 
-@catalogue.users.add(
-    "centre-click", summary="clicks the wrong pixel farthest from the region's edge"
-)
+@catalogue.users.add("centre-click", "clicks the wrong pixel farthest from the region's edge")
 @dataclass(frozen=True, slots=True)
 class CentreClick:
     """Clicks the deepest wrong pixel, in the protocol of the session."""
@@ -115,7 +107,7 @@ class CentreClick:
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
         return centre_click(observation)
 
-    def after(self, found: Found, rng: Rng) -> Prompt | None:
+    def after(self, found: Found, rng: np.random.Generator) -> Prompt | None:
         return found.click
 
 
@@ -174,7 +166,7 @@ def random_click(observation: Observation, rng: np.random.Generator) -> Click | 
     return drawn_click(missed, added, rng)
 
 
-@catalogue.users.add("random-click", summary="clicks anywhere in the error region")
+@catalogue.users.add("random-click", "clicks anywhere in the error region")
 @dataclass(frozen=True, slots=True)
 class RandomClick:
     """Clicks anywhere in the error region."""
@@ -185,7 +177,7 @@ class RandomClick:
         return random_click(observation, rng)
 
 
-@catalogue.users.add("random-first-click", summary="first click anywhere on the object")
+@catalogue.users.add("random-first-click", "first click anywhere on the object")
 @dataclass(frozen=True, slots=True)
 class RandomFirstClick(Teamed):
     """First clicks anywhere on the object, then at the centre of the error region."""
@@ -193,9 +185,9 @@ class RandomFirstClick(Teamed):
     team: ClassVar[Team] = staticmethod(together)
     name: str = "random-first-click"
 
-    def after(self, found: Found, rng: Rng) -> Prompt | None:
+    def after(self, found: Found, rng: np.random.Generator) -> Prompt | None:
         now = found.observation
-        return found.click if now.prompts else random_click(now, rng())
+        return found.click if now.prompts else random_click(now, rng)
 
 
 def stroke(mask: Mask, longest: int = 200) -> tuple[Point, ...]:
@@ -218,7 +210,7 @@ def stroke(mask: Mask, longest: int = 200) -> tuple[Point, ...]:
     return tuple((y + mask.low[0], x + mask.low[1]) for y, x in path)
 
 
-@catalogue.users.add("scribble", summary="draws along the middle of the deeper error region")
+@catalogue.users.add("scribble", "draws along the middle of the deeper error region")
 @dataclass(frozen=True, slots=True)
 @capable(GivesPrompts)
 class Scribbler:
@@ -233,9 +225,8 @@ class Scribbler:
         if not false_negatives and not false_positives:
             return None
         positive = deepest(false_negatives).squared > deepest(false_positives).squared
-        return Scribble(
-            stroke(false_negatives if positive else false_positives, self.longest), positive
-        )
+        wrong = false_negatives if positive else false_positives
+        return Scribble(stroke(wrong, self.longest), positive)
 
 
 def _walk(
@@ -263,3 +254,93 @@ def _walk(
             break
         path.append(max(nearby, key=lambda pixel: int(depth[pixel])))
     return path
+
+
+def next_points(predictions: Sequence[Prediction]) -> list[Click | None]:
+    """Clicks on the pixels of the whole error that lie farthest from the error's boundary.
+
+    Positive when the false negatives are deeper than the false positives; first in raster
+    order among equally deep pixels; the image's border counts as boundary. Equally deep:
+    `published` clicks the false positive, `corrected` the one in the larger component (of
+    8-connected pixels), and the false negative when these are equal too. With no error,
+    `corrected` accepts the mask, while `published` gives a negative click at (0, 0).
+
+    >>> square = Target("a", Mask.box((9, 9), (2, 2), (7, 7)))
+    >>> next_points([(square, Mask.empty((9, 9)), "corrected")])
+    [Click(point=(4, 4), positive=True)]
+    >>> next_points([(square, square.mask, "published")])
+    [Click(point=(0, 0), positive=False)]
+    """
+    sides = deepest_sides([(target, prediction, ()) for target, prediction, _ in predictions])
+    pairs = zip(predictions, sides, strict=True)
+    return [_on_whole_error(prediction, *both) for prediction, both in pairs]
+
+
+def random_point(target: Target, rng: np.random.Generator) -> Click:
+    """A positive click on the object, every judged pixel as likely as the other: one draw."""
+    nothing = Mask.empty(target.mask.shape)
+    click = drawn_click(error_regions(target, nothing)[0], nothing, rng)
+    assert click is not None
+    return click
+
+
+def _on_whole_error(prediction: Prediction, missed: Depth, added: Depth) -> Click | None:
+    """As `next_points` breaks ties: by the components that the two deepest pixels belong to."""
+    target, mask, protocol = prediction
+    equal = missed.squared == added.squared
+    if protocol == "corrected" and equal and missed.point and added.point:
+        regions = zip(error_regions(target, mask), (missed.point, added.point), strict=True)
+        areas = [next(p.area for p in parts(region) if p[point]) for region, point in regions]
+        if areas[0] >= areas[1]:
+            return Click(missed.point, True)
+    return _chosen(mask, protocol, missed, added)
+
+
+def _points(users: Sequence[Any], seen: Sequence[Observation], draws: Generators) -> Given:
+    """The points of all such users of a scene, found in one call."""
+    found: Given = [*next_points([(s.target, s.mask, s.protocol) for s in seen])]
+    for k, now in enumerate(seen):
+        if users[k].starts_anywhere and not now.prompts:
+            found[k] = random_point(now.target, draws[k])
+    return found
+
+
+@catalogue.users.add("centre-point", "Segment Anything's points: deepest pixel of the whole error")
+@dataclass(frozen=True, slots=True)
+class CentrePoint(Teamed):
+    """Clicks the object's centre, then the deepest pixel of the whole error."""
+
+    team: ClassVar[Team] = staticmethod(_points)
+    starts_anywhere: ClassVar[bool] = False
+    name: str = "centre-point"
+
+
+@catalogue.users.add("random-point", "as centre-point, with the first point anywhere on the object")
+@dataclass(frozen=True, slots=True)
+class RandomPoint(CentrePoint):
+    """Clicks anywhere on the object, then the deepest pixel of the whole error."""
+
+    starts_anywhere: ClassVar[bool] = True
+    name: str = "random-point"
+
+
+def training_point(target: Target, mask: Mask, rng: np.random.Generator) -> Click:
+    """A click on a wrong pixel, all equally likely; its sign is that of the error.
+
+    Without an error it is a negative click on the background, or a positive one where the object
+    fills the image. Pixels may be clicked twice.
+
+    >>> square = Target("a", Mask.box((4, 4), (0, 0), (2, 2)))
+    >>> training_point(square, Mask.empty((4, 4)), np.random.default_rng(0)).positive
+    True
+    """
+    missed, wrong = error_regions(target, mask)
+    if not missed.area + wrong.area:
+        whole = Mask.box(mask.shape, (0,) * len(mask.shape), mask.shape)
+        judged = target.mask if target.ignore is None else target.mask | target.ignore
+        missed, wrong = Mask.empty(mask.shape), whole - judged
+        if not wrong:
+            missed = target.mask
+    click = drawn_click(missed, wrong, rng)
+    assert click is not None
+    return click

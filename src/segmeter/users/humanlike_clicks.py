@@ -17,7 +17,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click
 from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Observation
-from segmeter.users.error_prompts import Found, Rng, Teamed, together
+from segmeter.users.error_prompts import Found, Teamed, together
 
 # The original seeds its generator with this at every image, so that all groups, models and
 # images share the same numbers; a further object of an image continues the stream.
@@ -50,31 +50,24 @@ class _FromMap(Teamed):
         """The share of the mass to draw from, and the number of a published draw."""
         raise NotImplementedError
 
-    def after(self, found: Found, rng: Rng) -> Draw | None:
+    def after(self, found: Found, rng: np.random.Generator) -> Draw | None:
         """The draw that a user wants; None to accept the mask."""
-        observation, wish = found.observation, self.wish(found.observation)
+        now, wish = found.observation, self.wish(found.observation)
         if found.click is None or wish is None:
             return None
-        share, number = wish
-        published = observation.protocol == "published"
-        return Draw(
-            observation.scene,
-            observation.target,
-            observation.mask,
-            positive=found.click.positive,
-            first=not observation.prompts and not observation.mask,
-            clicked=found.clicked,
-            share=share,
-            uniform=number if published else float(rng().random()),
+        share, uniform = wish
+        seed, first = None, not now.prompts and not now.mask
+        if now.protocol != "published":
+            uniform = float(rng.random())
             # One order of equally likely pixels per target.
-            seed=None if published
-            else int(fingerprint(observation.scene.name, observation.target.id, size=8), 16),
+            seed = int(fingerprint(now.scene.name, now.target.id, size=8), 16)
+        return Draw(
+            now.scene, now.target, now.mask, found.click.positive, first, found.clicked,
+            share, uniform, seed,
         )  # fmt: skip
 
 
-@catalogue.users.add(
-    "clicking-group", summary="clicks of an RClicks group (group=1..10; 0 for all)"
-)
+@catalogue.users.add("clicking-group", "clicks of an RClicks group (group=1..10; 0 for all)")
 @dataclass(frozen=True, slots=True)
 @capable(RepeatsDraws)
 class ClickingGroup(_FromMap):
@@ -101,11 +94,15 @@ class ClickingGroup(_FromMap):
         return kind if self.draw == 1 else f"{kind}-draw-{self.draw}"
 
     def wish(self, observation: Observation) -> tuple[Share, float] | None:
-        return share_of_group(self.group, GROUPS), _published_number(observation)
+        # Clicks at the corner, made when nothing was wrong, drew no number of the image's stream.
+        corner = sum(p == Click((0, 0), False) for p in observation.prompts)
+        before = [t.id for t in observation.scene.targets].index(observation.target.id)
+        number = _number(before * _PUBLISHED_ROUNDS + len(observation.prompts) - corner)
+        return share_of_group(self.group, GROUPS), number
 
 
 @catalogue.users.add(
-    "map-sample", summary="one click drawn from the whole clickability map (draw=1, 2, ...)"
+    "map-sample", "one click drawn from the whole clickability map (draw=1, 2, ...)"
 )
 @dataclass(frozen=True, slots=True)
 @capable(RepeatsDraws)
@@ -131,21 +128,7 @@ class MapSample(_FromMap):
         return None if observation.prompts else (share_of_group(0), number)
 
 
-def _published_number(observation: Observation) -> float:
-    """The original's next uniform number at this place of the image's stream.
-
-    Clicks at the corner, made when nothing was wrong, drew none.
-    """
-    corner = sum(p == Click((0, 0), False) for p in observation.prompts)
-    before = [t.id for t in observation.scene.targets].index(observation.target.id)
-    return _number(before * _PUBLISHED_ROUNDS + len(observation.prompts) - corner)
-
-
-def _number(place: int) -> float:
-    return _stream(1 + place // 1000)[place]
-
-
 @cache
-def _stream(thousands: int) -> tuple[float, ...]:
-    numbers = np.random.RandomState(_PUBLISHED_SEED).random_sample(1000 * thousands)
-    return tuple(float(u) for u in numbers)
+def _number(place: int) -> float:
+    """The original's uniform number at a place of an image's stream."""
+    return float(np.random.RandomState(_PUBLISHED_SEED).random_sample(place + 1)[place])

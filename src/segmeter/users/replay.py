@@ -30,7 +30,7 @@ NAMES = {
 }
 
 
-@catalogue.users.add("replay", summary="replays a recorded first click (clicks=FILE)")
+@catalogue.users.add("replay", "replays a recorded first click (clicks=FILE)")
 @dataclass(frozen=True, slots=True)
 class ReplayUser:
     """Makes one recorded first-round click on the target, then accepts the mask.
@@ -51,13 +51,12 @@ class ReplayUser:
         if observation.prompts:
             return None
         file, first_rounds = open_clicks(Path(self.clicks))
-        places = recorded(
-            first_rounds, observation.scene.dataset, observation.scene.id, observation.target.id
-        )
+        scene = observation.scene
+        places = recorded(first_rounds, scene.dataset, scene.id, observation.target.id)
         if self.person > len(places):
             return None
         place = places[self.person - 1 : self.person]
-        shape = (observation.scene.shape[0], observation.scene.shape[1])
+        shape = (scene.shape[0], scene.shape[1])
         if observation.protocol == "corrected":
             point = file.scaled(place, shape)[0]
         else:
@@ -67,7 +66,7 @@ class ReplayUser:
 
 
 @catalogue.users.add(
-    "recorded-prompts", summary="replays recorded clicks, boxes and scribbles (file=TABLE)"
+    "recorded-prompts", "replays recorded clicks, boxes and scribbles (file=TABLE)"
 )
 @dataclass(frozen=True, slots=True)
 @capable(GivesLater, GivesPrompts)

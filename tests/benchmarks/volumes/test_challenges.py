@@ -27,8 +27,12 @@ from segmeter.measures.challenges import (
     step_scores,
     text_scores,
 )
-from segmeter.users.volumes.autopet_clicks import autopet_clicks
-from segmeter.users.volumes.volume_clicks import challenge_box, deepest_voxels, middle_click
+from segmeter.users.volumes.volume_clicks import (
+    autopet_clicks,
+    challenge_box,
+    deepest_voxels,
+    middle_click,
+)
 
 STEP_NUMBERS = range(1, STEPS + 1)
 COLUMNS = (

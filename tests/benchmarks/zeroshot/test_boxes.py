@@ -203,7 +203,7 @@ def test_a_detectors_file_gives_the_boxes_and_ap_is_that_of_the_file(real_data, 
     ground_truths = [data.load(scene).detection_ground_truth for scene in sorted(data.scenes()[:6])]
     ids = {t.image for t in ground_truths}
     found = [d for d in json.loads(source.read_text()) if d["image_id"] in ids]
-    layout = coco_layout(ground_truths, ground_truths[0].categories)
+    layout = coco_layout(ground_truths)
     wanted = coco_scores(layout, found, "bbox")
     rows = {(r.protocol, r.statistic): r.value for r in run.summary()}
     for name in ("ap", "ap50", "ap75"):

@@ -6,7 +6,7 @@ from itertools import permutations, product
 
 import numpy as np
 
-from segmeter.datasets.volumes.grids import Grid
+from segmeter.datasets.volumes.stored import Grid
 
 ORIENTATIONS = [
     (world, flips) for world in permutations(range(3)) for flips in product((False, True), repeat=3)

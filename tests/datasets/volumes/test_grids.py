@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segmeter.core.errors import BadInput
-from segmeter.datasets.volumes.grids import Grid
+from segmeter.datasets.volumes.stored import Grid
 
 from .orientations import ORIENTATIONS, turned
 

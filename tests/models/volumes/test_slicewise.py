@@ -18,7 +18,7 @@ from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Text
 from segmeter.core.scenes import SceneHeader, Target, Volume
 from segmeter.core.sessions import Session
-from segmeter.datasets.volumes.grids import Grid
+from segmeter.datasets.volumes.stored import Grid
 from segmeter.datasets.volumes.volume_folder import VolumeFolder
 from segmeter.models.synthetic import Disc
 from segmeter.models.volumes.preparation import CT_WINDOW

@@ -12,6 +12,8 @@ from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt
 from segmeter.users.volumes.initial_prompts import (
     Answers,
+    Draws,
+    PublishedDraws,
     alternating_points_per_slice,
     box_3d,
     box_per_slice,
@@ -34,7 +36,6 @@ from segmeter.users.volumes.refinement_prompts import (
     scribble_correction,
     scribble_correction_3d,
 )
-from segmeter.users.volumes.slices import Draws, PublishedDraws
 
 Start = Callable[[Mask, Draws, Answers], Sequence[Prompt]]
 COUNTS = {"One": 1, "Two": 2, "Three": 3, "Five": 5, "Ten": 10}

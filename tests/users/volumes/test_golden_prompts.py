@@ -16,9 +16,8 @@ from segmeter.core.masks import Mask
 from segmeter.core.morphology import largest_component
 from segmeter.core.prompts import Box
 from segmeter.measures.challenges import area_over_steps
-from segmeter.users.volumes.initial_prompts import box_propagation
+from segmeter.users.volumes.initial_prompts import PublishedDraws, box_propagation
 from segmeter.users.volumes.refinement_prompts import contour_scribble
-from segmeter.users.volumes.slices import PublishedDraws
 from segmeter.users.volumes.volume_clicks import challenge_box, deepest_voxels, middle_click
 
 CASES = ["blob", "gap", "border", "ring", "speck", "pair", "multi1", "multi3"]

@@ -12,27 +12,25 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Prompt
 from segmeter.users.volumes.initial_prompts import (
+    Draws,
+    PublishedDraws,
     box_3d,
     box_per_slice,
     box_propagation,
+    centre_of,
     centre_points_per_volume,
+    draws_of,
     interpolated_boxes,
     interpolated_points,
     point_propagation,
     points_per_slice,
+    seed_slices,
 )
 from segmeter.users.volumes.refinement_prompts import (
     point_per_wrong_slice,
     point_per_wrong_volume,
     scribble_correction,
     scribble_correction_3d,
-)
-from segmeter.users.volumes.slices import (
-    Draws,
-    PublishedDraws,
-    centre_of,
-    draws_of,
-    seed_slices,
 )
 
 

@@ -25,7 +25,7 @@ from segmeter.core.prompts import Box, Click
 from segmeter.core.scenes import Image, SceneHeader, Target, Volume
 from segmeter.core.sessions import Round
 from segmeter.core.users import Observation, User
-from segmeter.users.volumes.slices import foreground_slices
+from segmeter.users.volumes.initial_prompts import foreground_slices
 
 COUNTS = {"One": 1, "Two": 2, "Three": 3, "Five": 5, "Ten": 10}
 

@@ -45,7 +45,7 @@ class ResultsFolder:
     """Results that lie in a folder: `PATH/SCENE.ext`, or `PATH/SETTING/SCENE.ext`.
 
     A file is a label map, a list of them (`segs`) or a contour map (`ucm2`); see
-    `segmeter.datasets.labelmaps`. Settings are taken in the order of their names, numbers
+    `segmeter.datasets.label_files`. Settings are taken in the order of their names, numbers
     by value.
 
     Parameters
@@ -91,7 +91,7 @@ class ResultsFolder:
         return found
 
     def _read(self, file: Path) -> Mapping[str, Segmentation]:
-        from segmeter.datasets.labelmaps import read_edge_map, read_results
+        from segmeter.datasets.label_files import read_edge_map, read_results
         from segmeter.measures.suppression import suppress
 
         if self.kind == "regions":
@@ -102,7 +102,7 @@ class ResultsFolder:
     @cached_property
     def _files(self) -> dict[str, dict[str, Path]]:
         """By scene, then by setting in order."""
-        from segmeter.datasets.labelmaps import RESULT_SUFFIXES
+        from segmeter.datasets.label_files import RESULT_SUFFIXES
 
         found: dict[str, dict[str, Path]] = {}
         inside = [folder for folder in self.path.iterdir() if folder.is_dir()]

@@ -35,8 +35,7 @@ from segmeter.core.prompts import Click, Prompt, to_json
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Observation, User
-from segmeter.users.adversary import Adversary, Attempts, search
-from segmeter.users.gradient_attack import Attempt, Direction
+from segmeter.users.adversary import Adversary, Attempt, Attempts, Direction, search
 
 BASE = "centre-click"
 

@@ -16,8 +16,7 @@ from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.models import Model, ProtocolName
 from segmeter.core.users import User
 from segmeter.models.volumes.slicewise import Slicewise
-from segmeter.users.volumes.intrabench_prompters import Prompter
-from segmeter.users.volumes.intrabench_refiners import Refiner
+from segmeter.users.volumes.intrabench_prompters import Prompter, Refiner
 
 
 def fits(model: Model, user: User) -> bool:

@@ -30,8 +30,7 @@ from segmeter.core.grouping import grouped
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Table, Value
 from segmeter.core.wording import counted
 from segmeter.stats.intervals import Floats
-from segmeter.users.volumes.intrabench_prompters import Prompter
-from segmeter.users.volumes.intrabench_refiners import Refiner
+from segmeter.users.volumes.intrabench_prompters import Prompter, Refiner
 
 PAPER_DATASETS = tuple(f"D{i}" for i in range(1, 9))
 _STALE = (

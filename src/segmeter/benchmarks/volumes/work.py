@@ -27,9 +27,8 @@ from segmeter.core.users import User
 from segmeter.measures.challenges import lesion_scores
 from segmeter.measures.objects import dice
 from segmeter.models.volumes.slicewise import SliceEncodedScene, on_volumes
-from segmeter.users.volumes.autopet_clicks import AutopetUser
-from segmeter.users.volumes.intrabench_prompters import Prompter
-from segmeter.users.volumes.intrabench_refiners import Refiner
+from segmeter.users.volumes.intrabench_prompters import Prompter, Refiner
+from segmeter.users.volumes.volume_clicks import AutopetUser
 
 
 def work(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:

@@ -18,10 +18,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.fitting.expected_statistics import Shape, expect, shape_of
-from segmeter.clickability.fitting.first_clicks import Seen
+from segmeter.clickability.fitting.first_clicks import Seen, Shape, expect, shape_of
 from segmeter.clickability.groups import draw_corrected
-from segmeter.clickability.prior import Numbers, prior
+from segmeter.clickability.maps import Numbers, prior
 from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
@@ -35,6 +34,15 @@ SMALLEST_PX = 10
 _CLICKS = 12  # tried on each target
 # People were shown the best mask up to this IoU: beyond it they would stop.
 _GOOD_ENOUGH = 0.95
+_NEIGHBOURS = 5
+_EPSILON = 1e-9
+_FOLDS = 10
+# A spread of two box sides is hardly a pull to the middle; more cannot be told from it.
+_WIDEST = 2.0
+_MOST = {"spread": _WIDEST, "sloppy": 1.0}
+_LEVELS = (np.arange(50) + 0.5) / 50
+_STATISTICS = ("gain", "nearer", "inside")
+Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +102,6 @@ def read_proxy_errors(path: Path) -> list[ProxyError]:
         ]
 
 
-_NEIGHBOURS = 5
-_EPSILON = 1e-9
-_FOLDS = 10
-# A spread of two box sides is hardly a pull to the middle; more cannot be told from it.
-_WIDEST = 2.0
-_MOST = {"spread": _WIDEST, "sloppy": 1.0}
-_LEVELS = (np.arange(50) + 0.5) / 50
-_STATISTICS = ("gain", "nearer", "inside")
-Values = npt.NDArray[np.float64]
-
-
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """Published facts about an unpublished error region: its size, and three statistics.
@@ -148,9 +145,8 @@ class CorrectionFit:
 
 def recovered(seen: Sequence[Seen], pixels: Mapping[str, int]) -> list[Recovered]:
     """Later-round keys with what can be recovered; `pixels` are the images' sizes by stem."""
-    found = [
-        recover(row, pixels[_stem(row.key, pixels)]) for row in seen if row.kind in ("fn", "fp")
-    ]
+    later = (row for row in seen if row.kind in ("fn", "fp"))
+    found = (recover(row, pixels[_stem(row.key, pixels)]) for row in later)
     return [row for row in found if row is not None]
 
 
@@ -186,27 +182,20 @@ def fit_correction_clicks(
     shapes = [shape_of(s.mask, s.sides) for s in proxy_errors]
     begin = np.log([start.depth, start.spread, start.sloppy])
     best = _nearest(seen, proxy_errors, shapes, begin, start, tries=200)
-    folds = [
-        _nearest(
-            [s for i, s in enumerate(seen) if i % _FOLDS != fold],
-            *_without(proxy_errors, shapes, fold),
-            best,
-            start,
-            tries=60,
-        )
-        for fold in range(_FOLDS)
-    ]
+    # Without every tenth scene: error regions of one scene go together.
+    order = {name: i for i, name in enumerate(dict.fromkeys(s.scene for s in proxy_errors))}
+    folds = []
+    for fold in range(_FOLDS):
+        others = [s for i, s in enumerate(seen) if i % _FOLDS != fold]
+        kept = [i for i, s in enumerate(proxy_errors) if order[s.scene] % _FOLDS != fold]
+        left = [proxy_errors[i] for i in kept], [shapes[i] for i in kept]
+        folds.append(_nearest(others, *left, best, start, tries=60))
     spread = np.sqrt((_FOLDS - 1) / _FOLDS * ((np.array(folds) - best) ** 2).sum(axis=0))
     numbers = _numbers(best, start)
+    errors = Numbers(*np.append(spread, 0.0).tolist())
+    values = {name: np.array([getattr(s, name) for s in seen]) for name in _STATISTICS}
     predicted = _predicted(shapes, numbers, _matched(seen, proxy_errors))
-    return CorrectionFit(
-        numbers,
-        Numbers(*np.append(spread, 0.0).tolist()),
-        {name: np.array([getattr(s, name) for s in seen]) for name in _STATISTICS},
-        predicted,
-        len(proxy_errors),
-        len(seen),
-    )
+    return CorrectionFit(numbers, errors, values, predicted, len(proxy_errors), len(seen))
 
 
 def _nearest(
@@ -234,15 +223,6 @@ def _nearest(
 
 def _numbers(logs: Values, start: Numbers) -> Numbers:
     return Numbers(*np.append(np.exp(logs), start.jitter).tolist())
-
-
-def _without(
-    proxy_errors: Sequence[ProxyError], shapes: Sequence[Shape], fold: int
-) -> tuple[list[ProxyError], list[Shape]]:
-    """The proxy errors without every tenth scene; error regions of one scene go together."""
-    order = {name: i for i, name in enumerate(dict.fromkeys(s.scene for s in proxy_errors))}
-    kept = [i for i, s in enumerate(proxy_errors) if order[s.scene] % _FOLDS != fold]
-    return [proxy_errors[i] for i in kept], [shapes[i] for i in kept]
 
 
 def _matched(seen: Sequence[Recovered], proxy_errors: Sequence[ProxyError]) -> npt.NDArray[np.intp]:

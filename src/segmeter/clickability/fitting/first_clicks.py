@@ -4,6 +4,10 @@ The tables of RClicks hold, for each target, statistics measured at about 48 rea
 Each is a mean of known functions of the clicks, so the fit compares what a prior predicts
 with what was seen, weighing every target by the sampling noise that the prior itself implies
 plus a variance between targets. Whole datasets are held out in turn.
+
+The statistics are NSS and PDE of the uniform and of the distance map, and the mean distance (PL1)
+to clicks drawn from each: a prior predicts them exactly, without a draw. A `Shape` keeps a target
+on a coarse grid, fast enough for fitting.
 """
 
 from __future__ import annotations
@@ -15,17 +19,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.fitting.expected_statistics import (
-    ExpectedStatistics,
-    Shape,
-    expect,
-    shape_of,
-)
 from segmeter.clickability.map_sources import scores_by_key, source
-from segmeter.clickability.prior import Numbers
+from segmeter.clickability.maps import REACH, Numbers, depth_px, distance
 from segmeter.clickability.training.samples import TrainingSample, samples_of
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
@@ -34,11 +33,158 @@ from segmeter.datasets.groups import read_table
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.recorded_clicks import Clicks
 
+Grid = npt.NDArray[np.float32]
+Places = npt.NDArray[np.float64]
+_CELLS = 72
+# Added to sum and deviation by the original, see segmeter.measures.clickability_maps.
+_EPSILON = 1e-9
 # Published click counts over targets: 185 349 first-round clicks, about 48 each.
 CLICKS = 48
 # Clicks that miss the object are clustered by person; this widens their binomial distribution.
 _OVERDISPERSION = 3.0
 _START = (2.5, 0.2, 0.32, 0.0087, 0.19, 0.018)
+# Fewer clicks say too little about one target.
+LEAST_CLICKS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedStatistics:
+    """Expected statistics of clicks on one target.
+
+    `inside` is the share of clicks on the target, `gain` their mean depth over that of a
+    uniform click, `pl1_uniform` and `pl1_depth` the mean distances to clicks drawn from the
+    two baseline maps, in box sides; variances are those of a single click.
+    """
+
+    inside: float
+    gain: float
+    nss: float
+    pl1_uniform: float
+    pl1_depth: float
+    gain_variance: float = math.nan
+    pl1_variance: float = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A target on a grid of at most 72 cells a side, with a margin for leaking clicks.
+
+    `near` are the cells within reach of the target, `middle` how far rows and columns lie from the
+    middle of its box, in its sides.
+    """
+
+    cell_px: int
+    diagonal_px: float
+    box: tuple[int, int]
+    area: int
+    filled: Grid
+    depth: Grid
+    published: Grid
+    near: Grid
+    middle: tuple[Grid, Grid]
+    uniform: tuple[Grid, Grid]
+    by_depth: tuple[Grid, Grid]
+    away: tuple[Grid, Grid]
+    nss_scale: float
+    nss_shift: float
+
+
+def shape_of(mask: Mask, sides: tuple[int, int] | None = None) -> Shape:
+    """The grid of a target: filled pixels a cell, mean depth, marginals of the baselines.
+
+    `sides` are the box sides that PL1 is measured in, where not the mask's own.
+    """
+    height, width = mask.bits.shape
+    sides = sides or (height, width)
+    cell = max(1, math.ceil(max(height, width) / _CELLS))
+    diagonal = math.hypot(*mask.shape)
+    margin = math.ceil(REACH * diagonal / cell) + 1
+    ringed, plain = distance(mask, "corrected").weights, distance(mask, "published").weights
+    filled = _cells(mask.bits, cell, margin)
+    some = np.maximum(filled, 1)
+    depth, published = (_cells(d * mask.bits, cell, margin) / some for d in (ringed, plain))
+    total = float(plain.sum(dtype=np.float64))
+    even, deep = filled / mask.area, filled * published / total
+    rows, columns = ((np.arange(n) - margin) * cell + (cell - 1) / 2 for n in filled.shape)
+    near = np.asarray(depth_px(filled == 0) * cell <= REACH * diagonal + cell / 2, dtype=np.float32)
+    from_top = ((rows - (height - 1) / 2) / height).astype(np.float32)
+    from_left = ((columns - (width - 1) / 2) / width).astype(np.float32)
+    down = _mean_away(rows, even.sum(axis=1), sides[0])
+    across = _mean_away(columns, even.sum(axis=0), sides[1])
+    # From a pixel's depth to its NSS, the map taken over the whole image.
+    pixels, density = math.prod(mask.shape), plain.astype(np.float64) / total
+    deviation = math.sqrt(float((density**2).sum()) / pixels - 1 / pixels**2) + _EPSILON
+    return Shape(
+        cell, diagonal, sides, mask.area,
+        filled, depth.astype(np.float32), published.astype(np.float32), near,
+        (from_top, from_left), _running(even), _running(deep), (down, across),
+        1 / (total * deviation), -1 / (pixels * deviation),
+    )  # fmt: skip
+
+
+def _mean_away(places: Places, chance: npt.NDArray[np.floating], side: int) -> Grid:
+    """How far each place lies from a draw of the marginal `chance`, in box sides, on average."""
+    gaps = np.abs(np.subtract.outer(places, places)) / side
+    return np.asarray(gaps @ chance, dtype=np.float32)
+
+
+def expect(shape: Shape, numbers: Numbers) -> ExpectedStatistics:
+    """A prior's statistics on the grid; their means within 1 % of the exact ones."""
+    rows, columns = (np.exp(-0.5 * (m / numbers.spread) ** 2) for m in shape.middle)
+    weights = shape.filled * cv2.pow(shape.depth, numbers.depth) * rows[:, None] * columns[None]
+    weights /= weights.sum()
+    sigma = numbers.jitter * shape.diagonal_px / shape.cell_px
+    loose = weights
+    if sigma > 0.15:
+        loose = cv2.GaussianBlur(weights, (0, 0), sigma, borderType=cv2.BORDER_CONSTANT)
+        loose = loose * shape.near
+        loose /= loose.sum()
+    covered = shape.filled / shape.cell_px**2 if sigma > 0.15 else 1.0
+    inside = (1 - numbers.sloppy) * weights + numbers.sloppy * loose * covered
+    clicks = (1 - numbers.sloppy) * weights + numbers.sloppy * loose
+    return _statistics(shape, inside, clicks)
+
+
+def _statistics(shape: Shape, inside: Grid, clicks: Grid) -> ExpectedStatistics:
+    depth = float((inside * shape.published).sum())
+    depth_squared = float((inside * shape.published**2).sum())
+    mean = float((shape.filled * shape.published).sum()) / shape.area
+    sums = _running(clicks)
+    chances = clicks.sum(axis=1), clicks.sum(axis=0)
+    pairs = zip(chances, shape.away, strict=True)
+    variance = sum(float(c @ a**2) - float(c @ a) ** 2 for c, a in pairs)
+    return ExpectedStatistics(
+        float(inside.sum()),
+        depth / mean,
+        depth * shape.nss_scale + shape.nss_shift,
+        _apart(sums, shape.uniform, shape.cell_px, shape.box),
+        _apart(sums, shape.by_depth, shape.cell_px, shape.box),
+        (depth_squared - depth**2) / mean**2,
+        variance,
+    )
+
+
+def _cells(values: npt.NDArray[np.generic], cell: int, margin: int) -> Grid:
+    """Sums over square cells, with empty cells around."""
+    height, width = (math.ceil(n / cell) for n in values.shape)
+    whole = np.zeros((height * cell, width * cell), dtype=np.float64)
+    whole[: values.shape[0], : values.shape[1]] = values
+    sums = whole.reshape(height, cell, width, cell).sum(axis=(1, 3))
+    return np.pad(sums, margin).astype(np.float32)
+
+
+def _running(grid: npt.NDArray[np.floating]) -> tuple[Grid, Grid]:
+    """Running sums of the two marginals."""
+    rows, columns = (np.cumsum(grid.sum(axis=1 - k, dtype=np.float64)) for k in (0, 1))
+    return rows.astype(np.float32), columns.astype(np.float32)
+
+
+def _apart(
+    a: tuple[Grid, Grid], b: tuple[Grid, Grid], step: float, sides: tuple[int, ...]
+) -> float:
+    """Mean distance along the axes of draws from two distributions, from their running sums."""
+    parts = zip(a, b, sides, strict=True)
+    return sum(float((p * (1 - q) + q * (1 - p)).sum()) * step / side for p, q, side in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +281,9 @@ def fit(cases: Sequence[Case], start: Sequence[float] = _START) -> Fit:
         return float(_losses(logs, cases).mean()) if logs[2] < 0 else math.inf
 
     best = minimize(
-        mean_loss,
-        np.log(start),
-        method="Nelder-Mead",
+        mean_loss, np.log(start), method="Nelder-Mead",
         options={"maxfev": 400, "xatol": 2e-3, "fatol": 1e-5},
-    )
+    )  # fmt: skip
     values = [float(v) for v in np.exp(best.x)]
     numbers, errors = Numbers(*values[:4]), Numbers(*_errors(best.x, cases)[:4])
     return Fit(numbers, errors, values[4], values[5], float(best.fun), len(cases))
@@ -182,9 +326,8 @@ def _errors(logs: npt.NDArray[np.float64], cases: Sequence[Case]) -> list[float]
     """Standard errors of the logarithms: inverse curvature, scores, inverse curvature."""
     size, step = logs.size, 0.02
     unit = np.eye(size) * step
-    scores = np.array(
-        [(_losses(logs + u, cases) - _losses(logs - u, cases)) / (2 * step) for u in unit]
-    )
+    gaps = [_losses(logs + u, cases) - _losses(logs - u, cases) for u in unit]
+    scores = np.array(gaps) / (2 * step)
     curvature = np.empty((size, size))
     for i in range(size):
         for j in range(i, size):
@@ -199,21 +342,14 @@ def _errors(logs: npt.NDArray[np.float64], cases: Sequence[Case]) -> list[float]
     return [float(e) for e in np.sqrt(np.maximum(np.diag(spread), 0))]
 
 
-# Fewer clicks say too little about one target.
-LEAST_CLICKS = 4
-
-
 def cases_of(clicks: Clicks, datasets: Mapping[str, Dataset]) -> list[Case]:
     """First-round targets with at least four clicks: what the published tables would hold.
 
     The statistics are those of the tables (reading `published`), so that a fit on a study's
     own clicks and one on the published tables mean the same.
     """
-    found = [
-        _case(sample)
-        for sample in samples_of(clicks, datasets)
-        if sample.name.endswith("/first") and len(sample.points) >= LEAST_CLICKS
-    ]
+    firsts = (s for s in samples_of(clicks, datasets) if s.name.endswith("/first"))
+    found = (_case(sample) for sample in firsts if len(sample.points) >= LEAST_CLICKS)
     cases = [case for case in found if case is not None]
     if not cases:
         raise BadInput(f"no target has {LEAST_CLICKS} first clicks; collect more before fitting")

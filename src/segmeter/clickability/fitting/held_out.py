@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.clickability.fitting.correction_clicks import CorrectionFit
-from segmeter.clickability.fitting.expected_statistics import expect
-from segmeter.clickability.fitting.first_clicks import CLICKS, Case, Fit
-from segmeter.clickability.prior import Numbers
+from segmeter.clickability.fitting.first_clicks import CLICKS, Case, Fit, expect
+from segmeter.clickability.maps import Numbers
 from segmeter.core.sections import Axis, Chart, Line, Points
 
 Values = npt.NDArray[np.float64]
@@ -39,6 +38,10 @@ _LATER = {
     "nearer": "PL1 to clicks by depth over PL1 to uniform clicks",
     "inside": "share of clicks on the error region",
 }
+_SEEN = {"nss": "seen.nss_depth", "pde": "gain", "inside": "inside", "pl1": "seen.pl1_uniform",
+         "pl1_depth": "seen.pl1_depth"}  # fmt: skip
+_PREDICTED = {"nss": "nss", "pde": "gain", "inside": "inside", "pl1": "pl1_uniform",
+              "pl1_depth": "pl1_depth"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +114,6 @@ def _entry(value: float, low: float, high: float) -> dict[str, float]:
     return {k: float(f"{v:.3g}") for k, v in (("value", value), ("low", low), ("high", high))}
 
 
-_SEEN = {"nss": "seen.nss_depth", "pde": "gain", "inside": "inside", "pl1": "seen.pl1_uniform",
-         "pl1_depth": "seen.pl1_depth"}  # fmt: skip
-_PREDICTED = {"nss": "nss", "pde": "gain", "inside": "inside", "pl1": "pl1_uniform",
-              "pl1_depth": "pl1_depth"}  # fmt: skip
-
-
 def _columns(things: Sequence[Any], names: Mapping[str, str]) -> dict[str, Values]:
     return {n: np.array([attrgetter(path)(t) for t in things]) for n, path in names.items()}
 
@@ -126,9 +123,8 @@ def fitted_table(held: Sequence[HeldOut], whole: Fit) -> str:
         [h.name, str(h.fit.targets), *(f"{getattr(h.fit.numbers, n):.3g}" for n in _NAMES)]
         for h in held
     ]
-    rows.append(
-        ["none (95 % interval)", str(whole.targets), *(_number(whole, name) for name in _NAMES)]
-    )
+    numbers = [_number(whole, name) for name in _NAMES]
+    rows.append(["none (95 % interval)", str(whole.targets), *numbers])
     title = "Numbers of the first round, fitted without one dataset, and on all:"
     return _table(title, ["left out", "targets fitted", *_NAMES], rows)
 

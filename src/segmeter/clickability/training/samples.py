@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from segmeter.clickability.maps import blurred_clicks, soft_error_region
 from segmeter.clickability.network import FRAME, Letterbox, normalised
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import ProtocolName
-from segmeter.core.scenes import Dataset, Target
+from segmeter.core.scenes import Dataset
 from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import Clicks, Key, previous_mask
 
@@ -30,6 +30,9 @@ _ERROR_REGION = 4
 _SMALLEST, _LARGEST = 0.75, 1.5
 # In deviations of the normalised colours.
 _BRIGHTER, _TINT = 0.4, 0.15
+Shown = tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_], Floats]
+# Framed training samples kept in memory by all workers together, 2.4 MB each at the full frame.
+_MOST_KEPT = 512
 
 
 def varied(
@@ -74,11 +77,6 @@ def _scaled(planes: Floats, rng: np.random.Generator) -> Floats:
     flags = cv2.INTER_LINEAR
     moved = [cv2.warpAffine(plane, way, (frame, frame), flags=flags) for plane in planes]
     return np.stack(moved)
-
-
-Shown = tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_], Floats]
-# Framed training samples kept in memory by all workers together, 2.4 MB each at the full frame.
-_MOST_KEPT = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,46 +137,34 @@ def split(
     return learn, [sample for sample in training_samples if sample.image in aside]
 
 
+@dataclass(slots=True)
 class TrainingSamples:
     """Training samples as arrays for the network, framed once, augmented at every access."""
 
-    def __init__(
-        self,
-        training_samples: Sequence[TrainingSample],
-        protocol: ProtocolName,
-        frame: int = FRAME,
-        seed: int = 0,
-        workers: int = 0,
-    ) -> None:
-        self._samples = training_samples
-        self._protocol: ProtocolName = protocol
-        self._frame = frame
-        self._seed = seed
-        self._most_kept = _MOST_KEPT // max(1, workers)
-        self._kept: dict[int, tuple[Letterbox, npt.NDArray[np.float16]]] = {}
+    samples: Sequence[TrainingSample]
+    protocol: ProtocolName
+    frame: int = FRAME
+    seed: int = 0
+    workers: int = 0
+    _kept: dict[int, tuple[Letterbox, npt.NDArray[np.float16]]] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self._samples)
+        return len(self.samples)
 
     def __getitem__(self, at: tuple[int, int]) -> Floats:
         """Planes `(7, F, F)` of a sample in an epoch: colours, object, error region, softened
         error region, goal; epoch -1 is the sample as it is."""
         epoch, index = at
-        box, kept = self._framed(index)
-        planes = kept.astype(np.float32)
-        if epoch < 0:
-            return planes
-        rng = generator(self._seed, "vary", epoch, self._samples[index].name)
-        return varied(planes, box, rng, self._protocol)
-
-    def _framed(self, index: int) -> tuple[Letterbox, npt.NDArray[np.float16]]:
         known = self._kept.get(index)
         if known is None:
-            box, planes = framed(self._samples[index], self._protocol, self._frame)
+            box, planes = framed(self.samples[index], self.protocol, self.frame)
             known = box, planes.astype(np.float16)
-            if len(self._kept) < self._most_kept:
+            if len(self._kept) < _MOST_KEPT // max(1, self.workers):
                 self._kept[index] = known
-        return known
+        if epoch < 0:
+            return known[1].astype(np.float32)
+        rng = generator(self.seed, "vary", epoch, self.samples[index].name)
+        return varied(known[1].astype(np.float32), known[0], rng, self.protocol)
 
 
 def framed(
@@ -199,7 +185,12 @@ def framed(
 
 def _shown(data: Dataset, key: Key, previous: Path | None) -> Shown:
     scene = data.load(key.image)
-    target = _object(scene.targets, key).mask.dense()
+    # The file leaves the name of an object out where there is but one.
+    alone = not key.object and len(scene.targets) == 1
+    objects = [t.mask for t in scene.targets if alone or t.id == key.object]
+    if not objects:
+        raise NotFound(f"image '{key.image}' of '{key.dataset}' has no object '{key.object}'")
+    target = objects[0].dense()
     if key.kind == "first" or previous is None:
         return scene.pixels, target, target.astype(np.float32)
     before = previous_mask(previous, key)
@@ -208,13 +199,3 @@ def _shown(data: Dataset, key: Key, previous: Path | None) -> Shown:
         before = np.asarray(wide, dtype=np.float32)
     wrong = target * (1 - before) if key.kind == "fn" else (1 - target) * before
     return scene.pixels, target, wrong.astype(np.float32)
-
-
-def _object(targets: Sequence[Target], key: Key) -> Target:
-    """The object by its name; the file leaves the name out where there is but one."""
-    if not key.object and len(targets) == 1:
-        return targets[0]
-    for target in targets:
-        if target.id == key.object:
-            return target
-    raise NotFound(f"image '{key.image}' of '{key.dataset}' has no object '{key.object}'")

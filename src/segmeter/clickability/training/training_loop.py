@@ -37,6 +37,10 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import fingerprint, generator
 
 _PREFIXES = ("module.", "encoder_decoder.", "backbone.")
+_STATE, _WEIGHTS, _HISTORY = "state.pt", "clickability.safetensors", "history.csv"
+_KEPT = ("step", "losses", "best", "history")
+_SAVE_EVERY = 200
+_TINY = 1e-9
 
 
 def load_backbone(network: Clickability, path: Path) -> None:
@@ -46,20 +50,18 @@ def load_backbone(network: Clickability, path: Path) -> None:
     and tensors of heads are left aside; every tensor of the backbone must be there.
     """
     backbone = cast(nn.Module, network.encoder_decoder.backbone)
-    given, wanted = _tensors(path), backbone.state_dict()
-    for name, value in wanted.items():
-        if name.endswith("num_batches_tracked"):
-            given.setdefault(name, value)
-        found = given.get(name)
-        if found is None:
-            raise BadWeights(f"'{path.name}' has no tensor '{name}' of the backbone")
-        if found.shape != value.shape:
-            sizes = [" x ".join(map(str, shape)) for shape in (found.shape, value.shape)]
-            raise BadWeights(
-                f"'{path.name}': '{name}' is {sizes[0]} instead of {sizes[1]}; "
-                "choose the network size that fits the file"
-            )
-    backbone.load_state_dict({name: given[name] for name in wanted})
+    wanted = backbone.state_dict()
+    counts = {name: v for name, v in wanted.items() if name.endswith("num_batches_tracked")}
+    given = counts | _tensors(path)
+    lost = [name for name in wanted if name not in given]
+    advice = "choose the network size that fits the file"
+    if lost:
+        raise BadWeights(f"'{path.name}' has no tensor '{lost[0]}' of the backbone; {advice}")
+    try:
+        backbone.load_state_dict({name: given[name] for name in wanted})
+    except RuntimeError as error:
+        reason = str(error).splitlines()[-1].strip().rstrip(".")
+        raise BadWeights(f"'{path.name}': {reason}; {advice}") from None
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
@@ -129,12 +131,6 @@ def recipe(name: str) -> Recipe:
     return RECIPES[name]
 
 
-_STATE, _WEIGHTS, _HISTORY = "state.pt", "clickability.safetensors", "history.csv"
-_KEPT = ("step", "losses", "best", "history")
-_SAVE_EVERY = 200
-_TINY = 1e-9
-
-
 @dataclass(frozen=True, slots=True)
 class Course:
     """Settings of a training; `backbone` is a file of pretrained weights."""
@@ -200,7 +196,7 @@ def train(
     steps_per_epoch = math.ceil(len(learn) / course.recipe.batch)
     steps = course.recipe.epochs * steps_per_epoch
     try:
-        for planes in _batches(training_samples, course, state.step, steps, steps_per_epoch):
+        for planes in _batches(training_samples, course, state.step):
             loss = _learn(state, course, planes.to(course.device), steps)
             ended = state.step % steps_per_epoch == 0
             found = _end_epoch(state, course, judged, out) if ended else (None, None)
@@ -238,13 +234,9 @@ def _begin(course: Course) -> _State:
     if course.backbone is not None:
         load_backbone(network, course.backbone)
     network.to(course.device).train()
-    return _State(network, _optimiser(network, course))
-
-
-def _optimiser(network: Clickability, course: Course) -> torch.optim.Optimizer:
     recipe = course.recipe
     if not recipe.corrected:
-        return torch.optim.Adam(network.parameters(), lr=recipe.rate)
+        return _State(network, torch.optim.Adam(network.parameters(), lr=recipe.rate))
     backbone = cast(nn.Module, network.encoder_decoder.backbone)
     known = {id(p) for p in backbone.parameters()}
     slow = recipe.backbone_rate if course.backbone is not None else 1.0
@@ -252,22 +244,17 @@ def _optimiser(network: Clickability, course: Course) -> torch.optim.Optimizer:
         {"params": list(backbone.parameters()), "share": slow},
         {"params": [p for p in network.parameters() if id(p) not in known], "share": 1.0},
     ]
-    return torch.optim.AdamW(groups, lr=recipe.rate, weight_decay=recipe.decay)
+    adam = torch.optim.AdamW(groups, lr=recipe.rate, weight_decay=recipe.decay)
+    return _State(network, adam)
 
 
-def _batches(
-    training_samples: TrainingSamples, course: Course, done: int, steps: int, steps_per_epoch: int
-) -> Iterator[Tensor]:
+def _batches(training_samples: TrainingSamples, course: Course, done: int) -> Iterator[Tensor]:
     """The batches still to come, in the order that the seed gives each epoch."""
-    plan = []
-    for epoch in range(done // steps_per_epoch, steps // steps_per_epoch):
+    size, plan = course.recipe.batch, []
+    for epoch in range(course.recipe.epochs):
         order = generator(course.seed, "order", epoch).permutation(len(training_samples)).tolist()
-        size = course.recipe.batch
-        rows = [
-            [(epoch, i) for i in order[k * size : (k + 1) * size]] for k in range(steps_per_epoch)
-        ]
-        plan += rows[done - epoch * steps_per_epoch :] if epoch == done // steps_per_epoch else rows
-    return iter(DataLoader(training_samples, batch_sampler=plan, num_workers=course.workers))  # type: ignore[arg-type]  # lists of lists serve
+        plan += [[(epoch, i) for i in order[k : k + size]] for k in range(0, len(order), size)]
+    return iter(DataLoader(training_samples, batch_sampler=plan[done:], num_workers=course.workers))  # type: ignore[arg-type]  # lists of lists serve
 
 
 def _learn(state: _State, course: Course, planes: Tensor, steps: int) -> float:
@@ -297,13 +284,12 @@ def _end_epoch(
     Returns the mean of the epoch's losses, and the mean likeness.
     """
     state.network.eval()
-    rows = [[(-1, i)] for i in range(len(judged))]
     found = []
     with torch.inference_mode():
-        for planes in DataLoader(judged, batch_sampler=rows):  # type: ignore[arg-type]  # as above
-            moved = planes.to(course.device)
-            made = state.network(moved[:, :3], moved[:, 3:5])
-            found.append(float(likeness(made, moved, course.recipe)[0]))
+        for i in range(len(judged)):
+            planes = torch.from_numpy(judged[-1, i][None]).to(course.device)
+            made = state.network(planes[:, :3], planes[:, 3:5])
+            found.append(float(likeness(made, planes, course.recipe)[0]))
     state.network.train()
     mean = sum(found) / len(found)
     mean_loss = sum(state.losses) / len(state.losses)

@@ -61,7 +61,7 @@ class Files:
         return own + [file for _, files in self.objects() for file in files]
 
 
-@catalogue.datasets.add("videos", summary="your own folder of videos and masks")
+@catalogue.datasets.add("videos", "your own folder of videos and masks")
 class VideoFolder(SceneSet[Files]):
     """Videos in the layouts of DAVIS, SA-V, MOSE and YouTube-VOS, or of your own.
 
@@ -89,7 +89,7 @@ class VideoFolder(SceneSet[Files]):
         super().__init__(card, chosen, read, Files.files)
 
 
-@catalogue.datasets.add("mini-video", summary="12 frames of a swan, built in")
+@catalogue.datasets.add("mini-video", "12 frames of a swan, built in")
 class MiniVideo(VideoFolder):
     """One video with one object in every frame; `mini_video.LICENCE.txt` states the source."""
 

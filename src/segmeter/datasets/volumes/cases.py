@@ -16,9 +16,8 @@ from segmeter.core.capabilities import KnowsItsScan, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.scenes import SceneHeader, Target, Volume
 from segmeter.datasets.volumes.dicom import DicomSeries, Series, read_structures
-from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import Labelling, chosen, targets_in, whole_numbers
-from segmeter.datasets.volumes.stored import Stored, open_stored
+from segmeter.datasets.volumes.stored import Grid, Stored, open_stored
 
 Window = tuple[float, float]
 
@@ -32,12 +31,10 @@ WINDOWS: Mapping[str, Window] = {
 
 _KEPT = frozenset({"uint8", "int8", "int16", "uint16", "int32", "float32"})
 _MODALITIES = {
-    "CT": re.compile(r"(?<![a-z])(?:cb|ce|nc|ld|hr)?ct(?:a|ac)?(?![a-z])|hounsfield", re.I),
-    "PT": re.compile(r"(?<![a-z])(?:pet|pt|suv\w*|fdg)(?![a-z])|(?<=pet)ct", re.I),
-    "MR": re.compile(
-        r"(?<![a-z])(?:mri?|t1\w*|t2\w*|flair|adc|dwi|swi|dce|bold|pdw?)(?![a-z])", re.I
-    ),
-    "US": re.compile(r"(?<![a-z])(?:us|ultrasound)(?![a-z])", re.I),
+    "CT": r"(?<![a-z])(?:cb|ce|nc|ld|hr)?ct(?:a|ac)?(?![a-z])|hounsfield",
+    "PT": r"(?<![a-z])(?:pet|pt|suv\w*|fdg)(?![a-z])|(?<=pet)ct",
+    "MR": r"(?<![a-z])(?:mri?|t1\w*|t2\w*|flair|adc|dwi|swi|dce|bold|pdw?)(?![a-z])",
+    "US": r"(?<![a-z])(?:us|ultrasound)(?![a-z])",
 }
 _BIDS = r"(sub-[A-Za-z0-9]+)"
 
@@ -48,7 +45,7 @@ def modality_of(name: str) -> str:
     >>> [modality_of(n) for n in ("Portal venous CT", "PET", "T1w", "zscore", "PET/CT")]
     ['CT', 'PT', 'MR', '', '']
     """
-    found = [kind for kind, pattern in _MODALITIES.items() if pattern.search(name)]
+    found = [kind for kind, word in _MODALITIES.items() if re.search(word, name, re.I)]
     return found[0] if len(found) == 1 else ""
 
 
@@ -138,7 +135,7 @@ class FileVolume(Volume):
     @property
     def has_frame_of_reference(self) -> bool:
         """Whether a DICOM segmentation can refer to the series; true of other files."""
-        return self.case.image.has_frame_of_reference
+        return self.case.dicom is None or bool(self.case.dicom.slices[0].frame)
 
     def label_value(self, target: str) -> int:
         """The value of a target in the label map, up to 65 535; 0 where it has none of its own."""
@@ -291,17 +288,12 @@ def _apart(mine: Grid, other: Grid, path: Path) -> str:
 
 
 def _finite(path: Path, voxels: npt.NDArray[Any]) -> None:
-    if voxels.dtype.kind != "f":
-        return
-    # Plane by plane: a table of the whole CT would take as much memory again.
-    for z, plane in enumerate(voxels):
-        odd = np.flatnonzero(~np.isfinite(plane))
-        if odd.size:
-            y, x = divmod(int(odd[0]), plane.shape[1])
-            raise BadInput(
-                f"'{path}' holds NaN or infinite voxels, the first at (z, y, x) ="
-                f" ({z}, {y}, {x}); repair the file or leave the case out"
-            )
+    if voxels.dtype.kind == "f" and not np.isfinite([voxels.min(), voxels.max()]).all():
+        first = tuple(np.argwhere(~np.isfinite(voxels))[0].tolist())
+        raise BadInput(
+            f"'{path}' holds NaN or infinite voxels, the first at (z, y, x) = {first};"
+            " repair the file or leave the case out"
+        )
 
 
 def options_of(

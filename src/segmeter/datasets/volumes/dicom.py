@@ -17,16 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.datasets.image_files import named_errors
-from segmeter.datasets.volumes.grids import Grid
-from segmeter.datasets.volumes.stored import Stored, check_bytes, check_claim, need
+from segmeter.datasets.volumes.stored import Grid, Stored, check_bytes, check_claim, need
 
 _SEGMENTATION = ("1.2.840.10008.5.1.4.1.1.66.4", "1.2.840.10008.5.1.4.1.1.66.7")
 _STRUCTURES = "1.2.840.10008.5.1.4.1.1.481.3"
 _DAMAGED = "holds DICOM that cannot be read"
 _UNEVEN = 0.1  # of the usual gap: tables of positions are rounded to hundredths
 _RESCALE = {"Slope": 1, "Intercept": 0}
+Objects = Iterator[tuple[str, npt.NDArray[np.bool_]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +94,6 @@ class Series(Stored):
             for axis, first, step in self.grid.slice_numbers
         )
 
-    @property
-    def has_frame_of_reference(self) -> bool:
-        with named_errors(self.path, _DAMAGED):
-            first = _record(self.files[0], stop_before_pixels=True)
-        return bool(first.get("FrameOfReferenceUID"))
-
     def headers(self) -> list[Any]:
         """The attributes of each slice, without its pixels."""
         with named_errors(self.path, _DAMAGED):
@@ -146,21 +141,14 @@ def walk_dicom(files: Iterable[Path]) -> tuple[list[DicomSeries], list[DicomFile
     """Series with what segments them, by folder; and files that belong to none."""
     need("DICOM", "pydicom", "SimpleITK")
     found = [DicomFile.read(path) for path in files]
-    by_series: dict[tuple[Path, str], list[DicomFile]] = defaultdict(list)
-    for file in found:
-        if file.kind == "slice":
-            by_series[file.path.parent, file.series].append(file)
-    series = [DicomSeries(tuple(slices)) for slices in by_series.values()]
+    slices = [file for file in found if file.kind == "slice"]
+    by_series = grouped(slices, lambda file: (file.path.parent, file.series))
+    series = [DicomSeries(tuple(own)) for own in by_series.values()]
+    structures = [file for file in found if file.kind == "structures"]
+    owned = grouped(structures, lambda file: _owner(file, series))
     left = [file for file in found if file.kind not in ("slice", "structures")]
-    owned: dict[int, list[DicomFile]] = defaultdict(list)
-    for file in found:
-        if file.kind == "structures":
-            owner = _owner(file, series)
-            if owner is None:
-                left.append(file)
-            else:
-                owned[owner].append(file)
-    return [DicomSeries(s.slices, tuple(owned[i])) for i, s in enumerate(series)], left
+    left += owned.get(None, [])
+    return [DicomSeries(s.slices, tuple(owned.get(i, ()))) for i, s in enumerate(series)], left
 
 
 def _owner(file: DicomFile, series: Sequence[DicomSeries]) -> int | None:
@@ -221,10 +209,9 @@ def _ordered(folder: Path, slices: list[tuple[Path, Any]]) -> Series:
     for file, record in slices:
         for word, usual in _RESCALE.items():  # GDCM takes "-10x4" for -10
             float(record.get(f"Rescale{word}", usual))
-        same = (record.Rows, record.Columns) == (first.Rows, first.Columns)
-        if not same or not np.allclose(
-            record.ImageOrientationPatient, first.ImageOrientationPatient, atol=1e-3
-        ):
+        turned = np.subtract(record.ImageOrientationPatient, first.ImageOrientationPatient)
+        extent = (record.Rows, record.Columns)
+        if extent != (first.Rows, first.Columns) or not np.allclose(turned, 0, atol=1e-3):
             raise BadInput(f"'{file}' has another size or direction than '{slices[0][0].name}'")
     normal = np.cross(row, column)
     places = np.array([np.dot(r.ImagePositionPatient, normal) for _, r in slices])
@@ -270,9 +257,6 @@ def _even_gap(
     return usual
 
 
-Objects = Iterator[tuple[str, npt.NDArray[np.bool_]]]
-
-
 def _segments(series: Series, file: Path, record: Any) -> Objects:
     """DICOM-SEG: each frame is placed by its position."""
     check_bytes(file, int(record.NumberOfFrames) * int(record.Rows) * int(record.Columns))
@@ -284,11 +268,14 @@ def _segments(series: Series, file: Path, record: Any) -> Objects:
     shared = record.get("SharedFunctionalGroupsSequence", [None])[0]
     placed: dict[int, list[tuple[int, npt.NDArray[Any]]]] = defaultdict(list)
     for bits, groups in zip(frames, record.PerFrameFunctionalGroupsSequence, strict=True):
-        level = _slice_of(series, file, groups.PlanePositionSequence[0].ImagePositionPatient)
+        place = groups.PlanePositionSequence[0].ImagePositionPatient
+        index = _indices(series, np.asarray([place], float))[0]
+        level = round(float(index[2]))
+        if np.abs(index - (0, 0, level)).max() > 0.5 or not 0 <= level < series.grid.size[2]:
+            raise BadInput(f"'{file}': a frame lies where its series has no slice")
         segment = groups if "SegmentIdentificationSequence" in groups else shared
-        number = (
-            0 if labelled else int(segment.SegmentIdentificationSequence[0].ReferencedSegmentNumber)
-        )
+        identity = None if labelled else segment.SegmentIdentificationSequence[0]
+        number = int(identity.ReferencedSegmentNumber) if identity else 0
         placed[number].append((level, bits.T))
     for segment in record.SegmentSequence:
         number = int(segment.SegmentNumber)
@@ -296,14 +283,6 @@ def _segments(series: Series, file: Path, record: Any) -> Objects:
         for level, bits in placed[0 if labelled else number]:
             mask[:, :, level] |= bits == number if labelled else bits > 0
         yield str(segment.SegmentLabel), mask
-
-
-def _slice_of(series: Series, file: Path, place: Sequence[float]) -> int:
-    index = _indices(series, np.asarray([place], float))[0]
-    nearest = round(float(index[2]))
-    if np.abs(index - (0, 0, nearest)).max() > 0.5 or not 0 <= nearest < series.grid.size[2]:
-        raise BadInput(f"'{file}': a frame lies where its series has no slice")
-    return nearest
 
 
 def _contoured(series: Series, file: Path, record: Any) -> Objects:

@@ -210,9 +210,8 @@ def _by_image(images: Iterable[str], labels: Sequence[Path]) -> dict[str, dict[s
     found: dict[str, dict[str, Path]] = {}
     for path in labels:
         core = _core(case_name(path))
-        owner = next(
-            (n for n in longest_first if re.match(rf"{re.escape(n)}(?=$|[-_. ])", core)), core
-        )
+        owners = (n for n in longest_first if re.match(rf"{re.escape(n)}(?=$|[-_. ])", core))
+        owner = next(owners, core)
         readers = found.setdefault(owner, {})
         reader = core[len(owner) :].strip("-_. ")
         if reader in readers:
@@ -254,9 +253,8 @@ def _dicom(folder: Path) -> Layout | None:
     used = [i for i, one in enumerate(series) if one.structures or labels[i]]
     names = _series_names(folder, [series[i] for i in used])
     for i, name in zip(used, names, strict=True):
-        found.cases[name] = Case(
-            name, labels=labels[i], dicom=series[i], naming=naming, patient=series[i].patient
-        )
+        held, patient = series[i], series[i].patient
+        found.cases[name] = Case(name, (), labels[i], {}, held, naming, patient)
     rest = [str(s.folder.relative_to(folder)) for i, s in enumerate(series) if i not in used]
     found.leave("DICOM series: without a segmentation", [(name, ()) for name in rest])
     for file in left:
@@ -363,9 +361,8 @@ def _core(name: str) -> str:
     ('t2', 't2', 'case_3', 'p1_2')
     """
     channel = _CHANNEL.match(name)
-    bare = re.sub(
-        rf"{_LABEL_WORDS.pattern}(?=\d)", "_", channel[1] if channel else name, flags=re.I
-    )
+    bare = channel[1] if channel else name
+    bare = re.sub(rf"{_LABEL_WORDS.pattern}(?=\d)", "_", bare, flags=re.I)
     return _LABEL_WORDS.sub("", bare).strip("-_. ") or name
 
 

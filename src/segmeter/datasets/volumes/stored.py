@@ -1,10 +1,14 @@
-"""Stored volumes: the header of a file, and its voxels when they are needed.
+"""Stored volumes: the header and grid of a file, and its voxels when they are needed.
+
+A grid is where a file's voxels lie in the body. A scene's axes are canonical: z to Superior, y to
+Anterior, x to Right, by permutation and flips of the file's own axes; nothing is resampled. The
+assignment of axes is that of nibabel, so oblique grids turn to the nearest one of the 48
+orientations.
 
 Sizes are checked before anything is unpacked: a header may not claim more than any scan has,
 more than the file can hold, or more memory than a machine has.
 
-NIfTI files, read with nibabel: the header first, voxels late, memory-mapped where plain.
-
+NIfTI files are read with nibabel: the header first, voxels late, memory-mapped where plain.
 SimpleITK reads the other formats but not this one: it takes a file that was cut short without
 an error and refuses sheared affines (`perf/volume_readers.py` shows both).
 """
@@ -21,16 +25,20 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.scenes import SceneHeader
 from segmeter.datasets.image_files import named_errors
-from segmeter.datasets.volumes.grids import Grid
 
+Affine = npt.NDArray[np.float64]
+_SAME = 0.1  # of the smallest voxel side: files round their affines
 _LABEL_SUFFIXES = (".in.nrrd", ".seg.nrrd")
 _NIFTI = (".nii.gz", ".nii")
 _ITK = (".nrrd", ".nhdr", ".mha", ".mhd")
@@ -39,12 +47,173 @@ MOST_VOXELS = 1 << 30
 """A gigavoxel per channel: six times a CT of 512 x 512 x 600."""
 MOST_BYTES = 4 << 30
 """Unpacked bytes of one channel, in the file's own type."""
-
 _BEST_DEFLATE = 1040  # no deflate stream unpacks to more than 1032 times its size
+_HEADER = 1 << 16
+_DAMAGED = "breaks off, is damaged or not what it is named"
+_DATA_FILE = re.compile(rb"^(?:data ?file:|ElementDataFile *=)[ \t]*(\S[^\r\n]*?)[ \t]*\r?$", re.M)
+_PACKED_SIZE = re.compile(rb"^CompressedDataSize *= *(\d+)", re.M)
+_BZIP2 = re.compile(rb"^encoding: *bz(?:ip)?2 *$", re.M | re.I)
+_SCALARS = re.compile(r"(?:vector of )?(\d+)-bit (?:un)?(?:signed integer|float)")
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+@dataclass(frozen=True)
+class Grid:
+    """The grid of a file: voxels along its own axes `(i, j, k)`, and its affine to RAS+ mm.
+
+    The affine maps `(i, j, k, 1)` to millimetres `(right, anterior, superior, 1)`.
+
+    >>> grid = Grid((7, 9, 5), [[0, 0, 1, 0], [-2, 0, 0, 12], [0, 3, 0, 0], [0, 0, 0, 1]])
+    >>> grid.code, grid.shape, grid.spacing_mm
+    ('PSR', (9, 7, 5), (3.0, 2.0, 1.0))
+    >>> grid.file_index((3, 2, 1))
+    (4, 3, 1)
+    """
+
+    size: tuple[int, int, int]
+    affine: Affine
+
+    def __init__(self, size: Sequence[int], affine: npt.ArrayLike) -> None:
+        first, second, third = (int(n) for n in size)
+        object.__setattr__(self, "size", (first, second, third))
+        matrix = np.asarray(affine, dtype=np.float64)
+        matrix.flags.writeable = False
+        object.__setattr__(self, "affine", matrix)
+
+    def check(self, what: str) -> Grid:
+        """Refuse an affine that maps nowhere, and sizes that are none."""
+        if min(self.size) < 1:
+            raise BadInput(f"{what} has no voxels: its size is {' x '.join(map(str, self.size))}")
+        if self.affine.shape != (4, 4) or not np.isfinite(self.affine).all():
+            raise BadInput(f"{what}: its affine holds numbers that are not finite; fix its header")
+        directions = self.affine[:3, :3]
+        sides = np.linalg.norm(directions, axis=0)
+        if sides.min() <= 0 or abs(np.linalg.det(directions / sides)) < 1e-6:
+            raise BadInput(
+                f"{what}: its affine cannot be inverted (voxel sides"
+                f" {', '.join(f'{s:g}' for s in sides)} mm, axes in one plane or of no length);"
+                " fix its header"
+            )
+        return self
+
+    @cached_property
+    def axes(self) -> tuple[tuple[int, int, int], tuple[bool, bool, bool]]:
+        """World axis (0 right, 1 anterior, 2 superior) of each file axis; which are flipped.
+
+        The nearest rotation to the affine's directions (by SVD) is made; file axes go in order
+        of their largest absolute entry, the first of equals first, and each takes the world axis
+        that is still free and has its largest entry.
+        """
+        directions = self.affine[:3, :3]
+        sides = np.linalg.norm(directions, axis=0)
+        scaled = directions / np.where(sides == 0, 1, sides)
+        left, strengths, right = np.linalg.svd(scaled)
+        kept = strengths > strengths.max() * 3 * np.finfo(np.float64).eps
+        rotation = left[:, kept] @ right[kept]
+        entries = np.abs(rotation)
+        world, flipped, free = [0, 0, 0], [False] * 3, [True] * 3
+        for axis in np.argsort(-entries.max(axis=0), kind="stable"):
+            chosen = int(np.where(free, entries[:, axis], -1).argmax())
+            world[axis], flipped[axis] = chosen, bool(rotation[chosen, axis] < 0)
+            free[chosen] = False
+        return (world[0], world[1], world[2]), (flipped[0], flipped[1], flipped[2])
+
+    @property
+    def code(self) -> str:
+        """Directions of the file's axes, such as `LPS`."""
+        world, flipped = self.axes
+        return "".join(("LPI" if f else "RAS")[w] for w, f in zip(world, flipped, strict=True))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """`(Z, Y, X)` of the scene."""
+        z, y, x = (self.size[axis] for axis in self._order)
+        return z, y, x
+
+    @property
+    def spacing_mm(self) -> tuple[float, float, float]:
+        """Distance of neighbours along `(z, y, x)`: the norms of the affine's columns."""
+        sides = np.linalg.norm(self.affine[:3, :3], axis=0)
+        z, y, x = (float(sides[axis]) for axis in self._order)
+        return z, y, x
+
+    @property
+    def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
+        """For each axis `(z, y, x)`: the file's axis, its index of the first slice, the step.
+
+        >>> Grid((7, 9, 5), np.diag([-1, 1, 2, 1])).slice_numbers
+        (('k', 0, 1), ('j', 0, 1), ('i', 6, -1))
+        """
+        flipped = self.axes[1]
+        return tuple(
+            ("ijk"[a], self.size[a] - 1 if flipped[a] else 0, -1 if flipped[a] else 1)
+            for a in self._order
+        )
+
+    @cached_property
+    def scene_affine(self) -> Affine:
+        """4 x 4, from the scene's `(z, y, x, 1)` to RAS+ mm."""
+        to_file = np.zeros((4, 4))
+        to_file[3, 3] = 1
+        world, flipped = self.axes
+        for axis, (w, f) in enumerate(zip(world, flipped, strict=True)):
+            to_file[axis, 2 - w] = -1 if f else 1
+            to_file[axis, 3] = self.size[axis] - 1 if f else 0
+        return self.affine @ to_file
+
+    def header(self, channels: int = 1) -> SceneHeader:
+        """Header of a scene on this grid."""
+        a, b, c, d = ((float(p), float(q), float(r), float(s)) for p, q, r, s in self.scene_affine)
+        return SceneHeader("volume", self.shape, self.spacing_mm, (a, b, c, d), channels)
+
+    def to_scene(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """An array along the file's axes, turned to `(Z, Y, X)`; a view where it can be."""
+        _, flipped = self.axes
+        turned = array[tuple(slice(None, None, -1 if f else 1) for f in flipped)]
+        return turned.transpose(self._order)
+
+    def to_file(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """An array `(Z, Y, X)` of the scene along the file's own axes again."""
+        world, flipped = self.axes
+        turned = array.transpose([2 - w for w in world])
+        return turned[tuple(slice(None, None, -1 if f else 1) for f in flipped)]
+
+    def file_index(self, point: Sequence[float]) -> tuple[float, ...]:
+        """The file's `(i, j, k)` of a scene's point `(z, y, x)`."""
+        world, flipped = self.axes
+        return tuple(
+            n - 1 - point[2 - w] if f else point[2 - w]
+            for n, w, f in zip(self.size, world, flipped, strict=True)
+        )
+
+    def distance_mm(self, other: Grid) -> float:
+        """How far apart two grids of one shape put the same voxel of the scene, at most."""
+        ends = [(0, n - 1) for n in self.shape]
+        corners = np.array([(*corner, 1) for corner in product(*ends)], dtype=float).T
+        apart = (self.scene_affine - other.scene_affine) @ corners
+        return float(np.linalg.norm(apart[:3], axis=0).max())
+
+    def same(self, other: Grid) -> bool:
+        """Whether two files hold the same voxels, in whatever order each stores them."""
+        if self.shape != other.shape:
+            return False
+        return self.distance_mm(other) <= _SAME * min(self.spacing_mm)
+
+    def offset_of(self, other: Grid) -> tuple[int, ...] | None:
+        """Offset `(z, y, x)` of another grid of the same voxels in this one; else None."""
+        between = np.linalg.inv(self.scene_affine) @ other.scene_affine
+        low = between[:3, 3].round().astype(int)
+        reach = _SAME / max(*other.shape, 1)
+        aligned = np.allclose(between[:3, :3], np.eye(3), atol=reach)
+        whole = np.abs(between[:3, 3] - low).max() < _SAME
+        return tuple(low.tolist()) if aligned and whole else None
+
+    @property
+    def _order(self) -> list[int]:
+        """The file's axes that become z, y and x."""
+        return [self.axes[0].index(world) for world in (2, 1, 0)]
+
+
+class Named(NamedTuple):
     """A label named in the file itself: its value, and its layer where there are several."""
 
     value: int
@@ -70,11 +239,6 @@ class Stored:
     def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
         """As the file counts its slices."""
         return self.grid.slice_numbers
-
-    @property
-    def has_frame_of_reference(self) -> bool:
-        """Whether a DICOM segmentation can refer to it."""
-        return True
 
 
 def open_stored(path: Path) -> Stored:
@@ -158,7 +322,10 @@ def open_nifti(path: Path) -> Stored:
     if kind.kind not in "iufb":
         raise BadInput(f"'{path}': its voxels are '{kind}', not plain numbers; convert the file")
     check_claim(path, size or (0,), kind.itemsize, offset, path.suffix == ".gz")
-    spatial, channels = _split(path, shape)
+    spatial, more = (*shape, 1, 1)[:3], [n for n in shape[3:] if n > 1]
+    if len(more) > 1:
+        raise BadInput(f"'{path}' has {len(shape)} axes; three in space and one more are read")
+    channels = more[0] if more else 1
 
     def load(channel: int = 0) -> npt.NDArray[Any]:
         from nibabel.arrayproxy import ArrayProxy
@@ -199,23 +366,6 @@ def write_nifti(path: Path, values: npt.NDArray[Any], grid: Grid) -> None:
     raw = image.to_bytes()
     # No time stamp: the same masks are the same bytes.
     path.write_bytes(gzip.compress(raw, 6, mtime=0) if path.suffix == ".gz" else raw)
-
-
-def _split(path: Path, shape: Sequence[int]) -> tuple[tuple[int, int, int], int]:
-    """Three sizes in space, and the number of channels."""
-    first, second, third, *rest = (*shape, *(1,) * (3 - len(shape)))
-    more = [n for n in rest if n > 1]
-    if len(more) > 1:
-        raise BadInput(f"'{path}' has {len(shape)} axes; three in space and one more are read")
-    return (first, second, third), (more[0] if more else 1)
-
-
-_HEADER = 1 << 16
-_DAMAGED = "breaks off, is damaged or not what it is named"
-_DATA_FILE = re.compile(rb"^(?:data ?file:|ElementDataFile *=)[ \t]*(\S[^\r\n]*?)[ \t]*\r?$", re.M)
-_PACKED_SIZE = re.compile(rb"^CompressedDataSize *= *(\d+)", re.M)
-_BZIP2 = re.compile(rb"^encoding: *bz(?:ip)?2 *$", re.M | re.I)
-_SCALARS = re.compile(r"(?:vector of )?(\d+)-bit (?:un)?(?:signed integer|float)")
 
 
 def open_itk(path: Path) -> Stored:
@@ -308,9 +458,8 @@ def _names(fields: Mapping[str, str]) -> Iterator[Named]:
         segment = re.fullmatch(r"(Segment\d+)_Name", key)
         if segment:
             value, layer = (fields.get(f"{segment[1]}_{k}", "") for k in ("LabelValue", "Layer"))
-            yield Named(
-                int(value) if value.isdigit() else 1, name, int(layer) if layer.isdigit() else 0
-            )
+            value, layer = (value if value.isdigit() else "1", layer if layer.isdigit() else "0")
+            yield Named(int(value), name, int(layer))
         elif name.lstrip()[:1] in ("[", "{"):
             yield from _named_in_json(name)
 

@@ -1,4 +1,8 @@
-"""A folder of volumes of your own (NIfTI, NRRD, DICOM with label maps); IntRaBench; `mini-volumes`.
+"""A folder of volumes of your own (NIfTI, NRRD, DICOM with label maps), and those of benchmarks.
+
+IntRaBench's datasets are nnU-Net folders. Cases of the CVPR 2025 challenge on interactive
+segmentation are one `.npz` each: arrays are `(z, y, x)`, `spacing` is (x, y, z). Their boxes and
+text prompts, which NumPy pickles, are not read: boxes are drawn by the user `cvpr25-clicks`.
 
 `mini-volumes` are three small labelled MR volumes that ship inside the package: cut-outs around one
 hippocampus each from the Medical Segmentation Decathlon, CC BY-SA 4.0; `mini_volumes.LICENCE.txt`
@@ -8,10 +12,10 @@ next to the data states their source and the changes.
 from __future__ import annotations
 
 import tomllib
+import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from importlib.resources import files
+from dataclasses import replace
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +24,27 @@ import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import KnowsItsScan, capable
-from segmeter.core.errors import NotFound
-from segmeter.core.scenes import DatasetCard, Volume
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.scenes import DatasetCard, SceneHeader, Target, Volume
+from segmeter.core.sections import SCENE_NUMBERS
 from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
-from segmeter.datasets.data_roots import SceneSet, card_of, known, own_card, set_folder
+from segmeter.datasets.data_roots import SceneSet, card_of, own_card, set_folder
+from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.cases import Case, FileVolume, Options, options_of
-from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import Kind, Labelling, named_values, targets_in
 from segmeter.datasets.volumes.layouts import Layout, recognise
+from segmeter.datasets.volumes.stored import Grid
+
+INTRABENCH = tomllib.loads(Path(__file__).with_name("intrabench.toml").read_text("utf-8"))
+_DATA = Path(__file__).with_name("mini_volumes.npz")
+_NAMES = {1: "anterior hippocampus", 2: "posterior hippocampus"}
+_SCENES = ("hippocampus_001", "hippocampus_133", "hippocampus_244")
+_MOST_BYTES = 1 << 33
+_CITATION = (
+    "Ma et al. Foundation models for interactive 3D biomedical image segmentation. CVPR 2025 "
+    "challenge"
+)
 
 
 class VolumeSet(SceneSet[Case]):
@@ -41,7 +57,7 @@ class VolumeSet(SceneSet[Case]):
         super().__init__(replace(card, missing=layout.missing()), layout.cases, read, Case.files)
 
 
-@catalogue.datasets.add("volumes", summary="your own folder of volumes and label maps")
+@catalogue.datasets.add("volumes", "your own folder of volumes and label maps")
 class VolumeFolder(VolumeSet):
     """NIfTI, NRRD, MetaImage or DICOM in the layouts of nnU-Net, TotalSegmentator, or pairs.
 
@@ -130,18 +146,8 @@ def _sentence(layout: Layout) -> str:
     return f"{sentence}; {missing}" if missing else sentence
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """One dataset: the number of its nnU-Net folder, and how its labels were prepared."""
-
-    number: int
-    labelling: Labelling
-    modality: str
-    card: DatasetCard
-
-
-def _published(name: str, table: Mapping[str, Any]) -> Published:
-    """A table of `intrabench.toml`."""
+def _register(name: str, table: Mapping[str, Any]) -> None:
+    """A dataset of IntRaBench or its successor: a table of `intrabench.toml`."""
     rule = dict(table.get("labelling", {}))
     rule["names"] = {int(value): word for value, word in rule.get("names", {}).items()}
     notes = (
@@ -154,31 +160,17 @@ def _published(name: str, table: Mapping[str, Any]) -> Published:
         name, table["summary"], "see its source", table["citation"],
         homepage=table["homepage"], notes=notes,
     )  # fmt: skip
-    return Published(table["number"], Labelling(**rule), table["modality"], card)
 
-
-_TABLES = tomllib.loads((files("segmeter.datasets.volumes") / "intrabench.toml").read_text("utf-8"))
-SETS = tuple(_published(name, table) for name, table in _TABLES.items())
-"""The datasets of the paper and its successor; those of one paper number share it."""
-
-
-def _register(published: Published) -> None:
-    @catalogue.datasets.add(published.card.name, summary=published.card.summary)
+    @catalogue.datasets.add(name, card.summary)
     def make(data: str | Path | None = None, channel: int | str | None = None) -> VolumeSet:
-        pattern = f"Dataset{published.number:03d}_*"
-        folder = set_folder(published.card, data, (pattern,), ())
-        rule, modality = published.labelling, published.modality
-        options = options_of(f"'{folder}'", rule, channel, modality=modality)
-        return VolumeSet(published.card, recognise(folder), options)
+        folder = set_folder(card, data, (f"Dataset{table['number']:03d}_*",), ())
+        labelling, modality = Labelling(**rule), table["modality"]
+        options = options_of(f"'{folder}'", labelling, channel, modality=modality)
+        return VolumeSet(card, recognise(folder), options)
 
 
-for _set in SETS:
-    _register(_set)
-
-
-_DATA = Path(__file__).with_name("mini_volumes.npz")
-_NAMES = {1: "anterior hippocampus", 2: "posterior hippocampus"}
-_SCENES = ("hippocampus_001", "hippocampus_133", "hippocampus_244")
+for _name, _table in INTRABENCH.items():
+    _register(_name, _table)
 
 
 @capable(KnowsItsScan)
@@ -191,30 +183,21 @@ class MiniVolume(Volume):
     def __init__(self, id: str) -> None:
         self.grid = Grid(_array(f"{id}.labels").shape, _array(f"{id}.affine"))
         self.slice_numbers = self.grid.slice_numbers
-        super().__init__(
-            "mini-volumes",
-            id,
-            lambda: self._turned("image"),
-            lambda: targets_in(self._turned("labels"), Labelling(names=_NAMES)),
-            header=self.grid.header(),
-        )
+        rule = Labelling(names=_NAMES)
+        lazily = partial(self._turned, "image"), lambda: targets_in(self._turned("labels"), rule)
+        super().__init__("mini-volumes", id, *lazily, header=self.grid.header())
 
     def _turned(self, name: str) -> npt.NDArray[Any]:
         return np.ascontiguousarray(self.grid.to_scene(_array(f"{self.id}.{name}")))
 
 
-@catalogue.datasets.add("mini-volumes", summary=card_of("mini-volumes").summary)
-class MiniVolumes:
+@catalogue.datasets.add("mini-volumes", card_of("mini-volumes").summary)
+class MiniVolumes(SceneSet[None]):
     """Two targets per volume, about 35 x 50 x 35 voxels of 1 mm."""
 
-    card = card_of("mini-volumes")
-
-    def scenes(self) -> Sequence[str]:
-        return _SCENES
-
-    def load(self, scene: str) -> MiniVolume:
-        known(self.card.name, scene, dict.fromkeys(_SCENES))
-        return MiniVolume(scene)
+    def __init__(self) -> None:
+        card, scenes = card_of("mini-volumes"), dict.fromkeys(_SCENES)
+        super().__init__(card, scenes, lambda scene, _: MiniVolume(scene), lambda _: (_DATA,))
 
     def fingerprint(self) -> str:
         return fingerprint("mini-volumes", _DATA.read_bytes())
@@ -226,3 +209,87 @@ def _array(name: str) -> npt.NDArray[Any]:
         found: npt.NDArray[Any] = archive[name]
     found.flags.writeable = False
     return found
+
+
+def read_member(path: Path, name: str) -> npt.NDArray[Any] | None:
+    """One array of a case; None if absent. Pickled ones are refused: nothing is executed."""
+    with named_errors(path, f"'{name}' cannot be read"), np.load(path) as archive:
+        if name not in archive.files:
+            return None
+        size = archive.zip.getinfo(f"{name}.npy").file_size
+        if size > _MOST_BYTES:
+            raise ValueError(f"it has {size} bytes; at most {_MOST_BYTES} are read")
+        found: npt.NDArray[Any] = archive[name]
+        return found
+
+
+def holds_cases(folder: Path) -> bool:
+    """Whether a folder holds cases of the challenge: `.npz` files with `imgs`."""
+    first = next(iter(sorted(folder.glob("*.npz"))), None)
+    if first is None or not zipfile.is_zipfile(first):
+        return False
+    with zipfile.ZipFile(first) as archive:
+        return "imgs.npy" in archive.namelist()
+
+
+@capable(KnowsItsScan)
+class ChallengeCase(Volume):
+    """One case; its modality is the beginning of its name."""
+
+    window = None
+
+    def __init__(self, dataset: str, path: Path, ground_truth: Path) -> None:
+        def targets() -> list[Target]:
+            return targets_in(_volume(ground_truth, "gts"), Labelling(), f"'{ground_truth}'")
+
+        self.path, voxels = path, partial(_volume, path, "imgs")
+        super().__init__(dataset, path.stem, voxels, targets, header=self._head)
+
+    @property
+    def modality(self) -> str:
+        return {"PET": "PT"}.get(first := self.path.stem.partition("_")[0], first)
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The grid of its arrays, which have no affine: axes as those of the scene."""
+        z, y, x = self.header.spacing_mm or (1.0, 1.0, 1.0)
+        return Grid(self.shape[::-1], np.diag((x, y, z, 1.0)))
+
+    @property
+    def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
+        return SCENE_NUMBERS
+
+    def _head(self) -> SceneHeader:
+        spacing = read_member(self.path, "spacing")
+        found = [1.0, 1.0, 1.0] if spacing is None else np.ravel(spacing).tolist()
+        if len(found) != 3 or not all(0 < s < float("inf") for s in found):
+            raise BadInput(f"'{self.path}': spacing is three positive numbers, not {found}")
+        x, y, z = found
+        return SceneHeader("volume", _volume(self.path, "imgs").shape, spacing_mm=(z, y, x))
+
+
+def _volume(path: Path, name: str) -> npt.NDArray[Any]:
+    found = read_member(path, name)
+    if found is None or found.ndim != 3:
+        raise BadInput(f"'{path}' has no volume '{name}'; give the folder of ground truths")
+    return found
+
+
+@catalogue.datasets.add("cvpr25", "cases of the CVPR 2025 interactive challenge (.npz)")
+class Cvpr25(SceneSet[tuple[Path, Path]]):
+    """A folder of `.npz` files with `imgs`, `spacing` and maybe `boxes` and `gts`.
+
+    `ground_truth` is a folder of files of the same names with `gts`; `path` if empty.
+    """
+
+    def __init__(self, path: str, ground_truth: str = "") -> None:
+        folder, other = Path(path), Path(ground_truth or path)
+        if not folder.is_dir():
+            raise NotFound(f"no folder '{path}'")
+        cases = {file.stem: (file, other / file.name) for file in sorted(folder.glob("*.npz"))}
+        if not cases:
+            raise NotFound(f"no .npz file in '{path}'")
+        card = replace(own_card(folder.resolve().name), citation=_CITATION)
+        super().__init__(
+            card, cases, lambda _, files: ChallengeCase(card.name, *files), lambda files: files
+        )

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Target
 from segmeter.datasets.coco_files import fill, outline, read_json
@@ -24,7 +25,24 @@ from segmeter.datasets.coco_json import CocoJson
 from segmeter.datasets.data_roots import by_name, images_below, images_in
 from segmeter.datasets.image_files import MOST_PIXELS, named_errors, read_values
 from segmeter.datasets.mask_files import masks_of_values, one_number
-from segmeter.datasets.zeroshot.listed import Item, Size
+
+Size = tuple[int, int]
+Shape = tuple[str, str, Any]
+"""Name, class and outline of an object."""
+_OTHER = "is of another layout"
+_NO_CARD = DatasetCard("coco", "", "", "")
+_LISTS = ("annotation", "annotations", "objects", "shapes", "instances", "labels")
+_OUTLINES = ("segmentation", "polygon", "points", "vertices")
+_CLASSES = ("label", "tags", "class", "category", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One image; `masks` reads its targets, given its `(H, W)`, from `files`."""
+
+    image: Path
+    masks: Callable[[Size], Iterable[Target]]
+    files: tuple[Path, ...] = ()
 
 
 def label_png(
@@ -34,19 +52,18 @@ def label_png(
     image_end: str = "",
     mask_end: str = "",
     ignore: Collection[int] = (),
-    labels: Mapping[int, str] | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> dict[str, Item]:
     """A label image an image: a mask for each value but 0 and those ignored.
 
     Files are paired by their path inside the two folders, without suffix and without the
-    given ends. Colours count as one number each.
+    given ends. Colours count as one number each; `labels` are classes by number.
     """
 
     def read(file: Path, size: Size) -> Iterator[Target]:
-        for number, mask in masks_of_values(
-            one_number(read_values(file)), f"'{file}'", {0, *ignore}
-        ):
-            yield Target(str(number), mask, label=(labels or {}).get(number, ""))
+        values = one_number(read_values(file))
+        for number, mask in masks_of_values(values, f"'{file}'", {0, *ignore}):
+            yield Target(str(number), mask, label=(labels or {}).get(str(number), ""))
 
     return _pairs(_by_name(images, image_end), _by_name(masks, mask_end), read)
 
@@ -57,8 +74,8 @@ def id_png(
     *,
     image_end: str = "",
     mask_end: str = "",
-    stuff: Mapping[int, str],
-    things: Mapping[int, str],
+    stuff: Mapping[str, str],
+    things: Mapping[str, str],
 ) -> dict[str, Item]:
     """Instance ids of 16 bits, as Cityscapes has them.
 
@@ -70,8 +87,8 @@ def id_png(
     def read(file: Path, size: Size) -> Iterator[Target]:
         for number, mask in masks_of_values(one_number(read_values(file)), f"'{file}'", ()):
             kind, names = (number, stuff) if number < 1000 else (number // 1000, things)
-            if kind in names:
-                yield Target(str(number), mask, label=names[kind])
+            if str(kind) in names:
+                yield Target(str(number), mask, label=names[str(kind)])
 
     return _pairs(_by_name(images, image_end), _by_name(masks, mask_end), read)
 
@@ -116,9 +133,8 @@ def _ade_masks(files: tuple[Path, ...], size: Size) -> Iterator[Target]:
             raise BadInput(f"'{file}' is grey; ADE20K codes classes in red and green")
         blue, green, red = np.moveaxis(values.astype(np.int64), 2, 0)
         kinds = (red // 10) * 256 + green
-        for number, mask in masks_of_values(
-            np.where(kinds > 0, kinds * 256 + blue, 0), f"'{file}'"
-        ):
+        numbers = np.where(kinds > 0, kinds * 256 + blue, 0)
+        for number, mask in masks_of_values(numbers, f"'{file}'"):
             kind, rank = divmod(number, 256)
             part = f"part{level}-" if level else ""
             yield Target(f"{part}{kind}-{rank}", mask, label=str(kind))
@@ -142,11 +158,7 @@ def hdf5_ids(images: Path, masks: Path) -> dict[str, Item]:
 
 
 def _hdf5_masks(file: Path, size: Size) -> Iterator[Target]:
-    for number, mask in masks_of_values(_read_hdf5(file, "dataset"), f"'{file}'", {-1}):
-        yield Target(str(number), mask)
-
-
-def _read_hdf5(file: Path, key: str) -> npt.NDArray[np.int64]:
+    key = "dataset"
     try:
         import h5py
     except ImportError as error:
@@ -157,7 +169,9 @@ def _read_hdf5(file: Path, key: str) -> npt.NDArray[np.int64]:
         stored = opened[key]
         if stored.ndim != 2 or stored.size > MOST_PIXELS or stored.dtype.kind not in "iu":
             raise BadInput(f"'{file}': '{key}' is not a map of whole numbers, one per pixel")
-        return np.asarray(stored[()], dtype=np.int64)
+        values = np.asarray(stored[()], dtype=np.int64)
+    for number, mask in masks_of_values(values, f"'{file}'", {-1}):
+        yield Target(str(number), mask)
 
 
 def _pairs(
@@ -187,16 +201,6 @@ def _number(path: Path) -> int:
     return int(found[1]) if found else 0
 
 
-Shape = tuple[str, str, Any]
-"""Name, class and outline of an object."""
-
-_OTHER = "is of another layout"
-_NO_CARD = DatasetCard("coco", "", "", "")
-_LISTS = ("annotation", "annotations", "objects", "shapes", "instances", "labels")
-_OUTLINES = ("segmentation", "polygon", "points", "vertices")
-_CLASSES = ("label", "tags", "class", "category", "name")
-
-
 def coco_json(images: Path, annotations: Path) -> dict[str, Item]:
     """COCO's layout: a mask an annotation, its parts united; crowd regions are left out."""
     data = CocoJson(_NO_CARD, annotations, images)
@@ -219,9 +223,7 @@ def ytvis_json(images: Path, annotations: Path) -> dict[str, Item]:
     found: dict[str, Item] = {}
     with named_errors(annotations, _OTHER):
         names = {c["id"]: str(c["name"]) for c in data.get("categories", ())}
-        tracks: dict[Any, list[Mapping[str, Any]]] = {}
-        for track in data["annotations"] or ():
-            tracks.setdefault(track["video_id"], []).append(track)
+        tracks = grouped(data["annotations"] or (), lambda track: track["video_id"])
         for video in data["videos"]:
             for t, file in enumerate(video["file_names"]):
                 path = PurePosixPath(str(file))

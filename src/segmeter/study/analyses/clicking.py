@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from segmeter.clickability import click_similarity
+from segmeter.clickability import click_files
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped_pairs
 from segmeter.core.models import PROTOCOLS
@@ -56,7 +56,7 @@ def click_sections(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> l
     if by_mode is not None:
         sections.append(_modes(plan, by_mode, stimuli))
     if len(plan.design.devices) > 1:
-        blocks = _similarity(by_dataset, stimuli, "devices", click_similarity.devices)
+        blocks = _similarity(by_dataset, stimuli, "devices", click_files.devices)
         sections.append(Section("Computer against phone", "", blocks))
     return [*sections, _images(counted, stimuli)]
 
@@ -155,9 +155,9 @@ def _distances(counted: Rows, stimuli: Stimuli) -> Section:
 
 def _modes(plan: Plan, clicks: Clicks, stimuli: Stimuli) -> Section:
     names = {key.dataset for key, _ in clicks.groups()}
-    known = click_similarity.REFERENCE
+    known = click_files.REFERENCE
     reference = known if known in names else next(n for n in plan.conditions if n in names)
-    rule = partial(click_similarity.display_modes, reference=reference)
+    rule = partial(click_files.display_modes, reference=reference)
     blocks = _similarity(clicks, stimuli, "modes", rule)
     text = (
         f"Each display mode against {reference}"

@@ -86,7 +86,7 @@ class _Clicks:
         return None if found.point is None else Click((t, *found.point), found is missed)
 
 
-@catalogue.users.add("worst-frame", summary="video, offline: clicks in the frame of lowest IoU")
+@catalogue.users.add("worst-frame", "video, offline: clicks in the frame of lowest IoU")
 @dataclass(frozen=True, slots=True)
 class WorstFrame(_Clicks):
     """Watches the whole video each time, then clicks in the worst frame (SAM 2, offline)."""
@@ -100,7 +100,7 @@ class WorstFrame(_Clicks):
         return observation.frames[worst] if observation.quality[worst] < 1 else None
 
 
-@catalogue.users.add("first-bad-frame", summary="video, online: pauses at the first bad frame")
+@catalogue.users.add("first-bad-frame", "video, online: pauses at the first bad frame")
 @dataclass(frozen=True, slots=True)
 class FirstBadFrame(_Clicks):
     """Watches once, pauses at the first frame with an IoU below `below` (SAM 2, online)."""
@@ -116,7 +116,7 @@ class FirstBadFrame(_Clicks):
         return next((t for t, iou in pairs if t > last and iou < self.below), None)
 
 
-@catalogue.users.add("first-frame", summary="video, semi-supervised: prompts the first frame")
+@catalogue.users.add("first-frame", "video, semi-supervised: prompts the first frame")
 @dataclass(frozen=True, slots=True)
 @capable(GivesPrompts)
 class FirstFrame(_Clicks):
@@ -146,7 +146,7 @@ class FirstFrame(_Clicks):
         return at_frame(observation.first, MaskHint(mask) if self.prompt == "mask" else box)
 
 
-@catalogue.users.add("scribble-robot", summary="video, DAVIS interactive: the scribble robot")
+@catalogue.users.add("scribble-robot", "video, DAVIS interactive: the scribble robot")
 @dataclass(frozen=True, slots=True)
 @capable(GivesPrompts)
 class ScribbleRobot:
@@ -187,9 +187,7 @@ class ScribbleRobot:
         return [at_frame(t, Scribble(stroke, positive)) for positive, stroke in pairs]
 
 
-@catalogue.users.add(
-    "replayed-scribbles", summary="video: a recorded first scribble, then the robot"
-)
+@catalogue.users.add("replayed-scribbles", "video: a recorded first scribble, then the robot")
 @dataclass(frozen=True, slots=True)
 class ReplayedScribbles(ScribbleRobot):
     """A person's scribbles in the first round, from a DAVIS JSON file, then the robot's.

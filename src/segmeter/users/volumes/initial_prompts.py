@@ -1,27 +1,172 @@
-"""Initial prompts of a volume: boxes and points, interpolated or propagated through slices."""
+"""Initial prompts of a volume: boxes and points, interpolated or propagated through slices.
+
+Everything is rounded in coordinates of the whole volume: half to even depends on parity, so
+rounding inside a crop with an odd offset would move points and boxes.
+"""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
+from segmeter.core.morphology import deepest_voxel, largest_component
 from segmeter.core.prompts import Box, Click, Prompt
 from segmeter.users.error_prompts import pixel_at
-from segmeter.users.volumes.slices import (
-    Centre,
-    Draws,
-    centre_of,
-    check_target,
-    foreground_slices,
-    median_slice,
-    seed_slices,
-    tight_box,
-)
+
+Centre = Literal["box", "mass", "edt"]
+Pixel = tuple[int, int]
+PUBLISHED_SEED = 1
+"""The original's runner passes this seed everywhere, whatever its configuration says."""
+Pixels = npt.NDArray[np.int64]
+# Negative points lie in a ring around the object: dilated by the first, then by the second.
+_GAP_PX, _RING_PX = 2, 3
+_SEEDS = 5
+Corners = list[int]  # x0, y0, x1, y1
+Answers = Callable[[Sequence[tuple[Prompt, ...]]], Sequence[Mask]]
+"""Masks that a model predicts, for each set of prompts."""
+_P = TypeVar("_P", Click, Box)
+
+
+def foreground_slices(target: Mask) -> list[int]:
+    """Slices that hold any of the target, ascending."""
+    check_target(target)
+    return [int(z) + target.low[0] for z in np.flatnonzero(target.bits.any(axis=(1, 2)))]
+
+
+def seed_slices(target: Mask, count: int, protocol: ProtocolName) -> list[int]:
+    """Slices a person would prompt, about `count` of them, from the first to the last.
+
+    `published` spaces them equally along z and takes the nearest slice of the target, the
+    lower one on a tie, so that several may fall together; `corrected` spaces them equally among
+    the slices that hold the target.
+    """
+    own = foreground_slices(target)
+    count = min(count, len(own))
+    if protocol == "corrected":
+        return [own[int(i)] for i in np.linspace(0, len(own) - 1, count)]
+    wanted = np.linspace(own[0], own[-1], count).astype(int)
+    return [_nearest_slice(own, int(z)) for z in wanted]
+
+
+def median_slice(target: Mask) -> int:
+    """The middle one of the target's slices, truncated, else the nearest, lower on a tie."""
+    own = foreground_slices(target)
+    return _nearest_slice(own, int(np.median(own)))
+
+
+def tight_box(mask: Mask, z: int) -> Box:
+    """The box around all of a slice's mask, from its first to its last pixel.
+
+    The original counts to one past the last; views that follow it add the one.
+    """
+    return Box((z, *mask.low), (z, *(h - 1 for h in mask.high)))
+
+
+def centre_of(mask: Mask, centre: Centre) -> Pixel:
+    """A pixel in the middle of a slice's largest component.
+
+    `box`: the middle of its box; `mass`: the mean of its pixels; each rounded half to even,
+    then the nearest pixel of the component, the first in raster order among equals. `edt`: its
+    deepest pixel. The last component in raster order wins a tie for the largest.
+    """
+    part = largest_component(mask, tie="last")
+    if centre == "edt":
+        _, point = deepest_voxel(part, (1.0, 1.0))
+        return (0, 0) if point is None else (point[0], point[1])
+    if centre == "box":
+        middle = [(a + h - 1) / 2 for a, h in zip(part.low, part.high, strict=True)]
+    else:
+        pixels = np.argwhere(part.bits) + part.low
+        middle = [float(m) for m in pixels.mean(axis=0)]
+    point = round(middle[0]), round(middle[1])
+    if part[point]:
+        return point
+    pixels = np.argwhere(part.bits) + part.low
+    y, x = pixels[int(((pixels - point) ** 2).sum(axis=1).argmin())]
+    return int(y), int(x)
+
+
+def _nearest_slice(own: list[int], z: int) -> int:
+    return min(own, key=lambda s: (abs(s - z), s))
+
+
+def check_target(target: Mask) -> None:
+    """Refuse what cannot be prompted: an image's mask, or an empty one."""
+    if len(target.shape) != 3:
+        raise BadInput("volume prompters need a target of a volume; this one is of an image")
+    if not target:
+        raise BadInput("an empty target cannot be prompted; leave it out")
+
+
+class Draws:
+    """Random draws of a prompter, from a generator that belongs to target, prompter and round."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng: np.random.Generator | np.random.RandomState = rng
+        self._integers: Callable[..., Any] = rng.integers
+
+    def restart(self) -> None:
+        """Restart where the original sets its seed again; here nothing happens."""
+
+    def choose(self, count: int, size: int) -> list[int]:
+        """So many different numbers below `count`, in drawn order."""
+        return list(self._rng.choice(count, size, replace=False).tolist())
+
+    def repeat(self, count: int, size: int) -> list[int]:
+        """So many numbers below `count`, which may repeat."""
+        return list(self._integers(count, size=size).tolist())
+
+    def below(self, count: int) -> int:
+        return self.repeat(count, 1)[0]
+
+    def chance(self, probability: float) -> bool:
+        return bool(self._rng.random() < probability)
+
+    def shifts(self, reach: int) -> list[int]:
+        """Four whole numbers from -reach to reach."""
+        return list(self._integers(-reach, reach + 1, size=4).tolist())
+
+    def fraction(self) -> float:
+        """A number in [0, 1) for where a scribble starts."""
+        return float(self._rng.random())
+
+
+class PublishedDraws(Draws):
+    """The legacy generator of the original: every prompter shares one stream.
+
+    Scribbles start at a draw of Python's own generator, seeded each time.
+
+    >>> PublishedDraws().choose(10, 3)
+    [2, 9, 6]
+    """
+
+    def __init__(self, seed: int = PUBLISHED_SEED) -> None:
+        self._seed = seed
+        self._rng = self._stream = np.random.RandomState(seed)
+        self._integers = self._stream.randint
+
+    def restart(self) -> None:
+        self._stream.seed(self._seed)
+
+    def chance(self, probability: float) -> bool:
+        return bool(self._stream.binomial(1, probability))
+
+    def fraction(self) -> float:
+        own = random.Random(self._seed)
+        own.randint(2, 2)  # the original draws the dilation's radius, which is always 2
+        return own.random()
+
+
+def draws_of(protocol: ProtocolName, rng: np.random.Generator) -> Draws:
+    """Random draws of a protocol."""
+    return PublishedDraws() if protocol == "published" else Draws(rng)
 
 
 def box_per_slice(target: Mask) -> list[Box]:
@@ -40,12 +185,6 @@ def box_3d(target: Mask) -> Box:
     """First and last voxel on each axis, both inside."""
     check_target(target)
     return Box(target.low, tuple(h - 1 for h in target.high))
-
-
-Pixels = npt.NDArray[np.int64]
-
-# Negative points lie in a ring around the object: dilated by the first, then by the second.
-_GAP_PX, _RING_PX = 2, 3
 
 
 def points_per_slice(target: Mask, n: int, draws: Draws) -> list[Click]:
@@ -92,9 +231,8 @@ def alternating_points_per_slice(target: Mask, n: int, draws: Draws) -> list[Cli
 
 def centre_point_per_slice(target: Mask, centre: Centre = "mass") -> list[Click]:
     """The middle of the largest component in every slice."""
-    return [
-        Click((z, *centre_of(target.slice(z), centre)), True) for z in foreground_slices(target)
-    ]
+    slices = {z: target.slice(z) for z in foreground_slices(target)}
+    return [Click((z, *centre_of(mask, centre)), True) for z, mask in slices.items()]
 
 
 def _ring(mask: Mask) -> Pixels:
@@ -109,9 +247,6 @@ def _ring(mask: Mask) -> Pixels:
     inner = cv2.dilate(mask.crop(low, high).astype(np.uint8), disk(_GAP_PX))
     outer = cv2.dilate(inner, disk(_RING_PX))
     return np.argwhere((outer > 0) & (inner == 0)) + low
-
-
-_SEEDS = 5
 
 
 def points_per_volume(target: Mask, n: int, draws: Draws) -> list[Click]:
@@ -152,9 +287,6 @@ def centre_points_per_volume(
     return [Click(points[i], True) for i in dict.fromkeys(int(i) for i in places)]
 
 
-Corners = list[int]  # x0, y0, x1, y1
-
-
 def interpolated_points(
     target: Mask, n: int, protocol: ProtocolName, centre: Centre = "box"
 ) -> list[Click]:
@@ -178,11 +310,15 @@ def box_seeds(
     slices = sorted(set(wanted)) if len(wanted) > 1 else [median_slice(target)]
     seeds = {}
     for z in slices:
-        box, past = tight_box(target.slice(z), z), int(protocol == "published")
-        ends = [int(box.high[2]) + past, int(box.high[1]) + past]
-        corners = [int(box.low[2]), int(box.low[1]), *ends]
+        tight, past = tight_box(target.slice(z), z), int(protocol == "published")
+        ends = [int(tight.high[2]) + past, int(tight.high[1]) + past]
+        corners = [int(tight.low[2]), int(tight.low[1]), *ends]
         if shaken and draws is not None:
-            corners = _shaken(corners, draws.shifts(shaken), target.shape)
+            # Moved inside the slice; a flat box grows by a pixel each way.
+            last = np.array([target.shape[2], target.shape[1]]) - 1
+            box = np.clip(np.add(corners, draws.shifts(shaken)).reshape(2, 2), 0, last)
+            box = np.clip(box + np.outer([-1, 1], box[0] >= box[1]), 0, last)
+            corners = box.ravel().tolist()
         seeds[z] = corners
     return seeds
 
@@ -212,20 +348,6 @@ def _between(seeds: Mapping[int, Sequence[int]]) -> list[tuple[int, list[int]]]:
     lines = np.stack([np.interp(every, given, column) for column in values.T], axis=1)
     rounded = np.rint(lines).astype(int).tolist()
     return [(int(z), row) for z, row in zip(every, rounded, strict=True)]
-
-
-def _shaken(corners: Corners, moves: Sequence[int], shape: Sequence[int]) -> Corners:
-    """A box moved by its four shifts, inside the slice; a flat one grows by a pixel each way."""
-    last = np.array([shape[2], shape[1]]) - 1
-    box = np.clip(np.add(corners, moves).reshape(2, 2), 0, last)
-    flat = box[0] >= box[1]
-    x0, y0, x1, y1 = np.clip(box + np.outer([-1, 1], flat), 0, last).ravel().tolist()
-    return [x0, y0, x1, y1]
-
-
-Answers = Callable[[Sequence[tuple[Prompt, ...]]], Sequence[Mask]]
-"""Masks that a model predicts, for each set of prompts."""
-_P = TypeVar("_P", Click, Box)
 
 
 def point_propagation(

@@ -14,13 +14,16 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.morphology import largest_component
 from segmeter.core.prompts import Click, Scribble
 from segmeter.users.error_prompts import pixel_at
-from segmeter.users.volumes.initial_prompts import points_per_volume
-from segmeter.users.volumes.slices import Draws, centre_of, foreground_slices
+from segmeter.users.volumes import initial_prompts
+from segmeter.users.volumes.initial_prompts import Draws, centre_of, foreground_slices
 
 Pixel = tuple[int, int]
 
 _DILATION_PX = 2
 _LENGTH_SHARE = 0.6
+Voxel = tuple[int, ...]
+_FALLBACK, _FALLBACK_3D = 3, 5
+_HALF_PATCH = 64
 
 
 def contour_scribble(ground_truth: Bits, prediction: Bits, start: float) -> list[Pixel]:
@@ -62,12 +65,6 @@ def _outline(ground_truth: Bits) -> npt.NDArray[np.int64]:
     if not found:
         return np.zeros((0, 2), dtype=np.int64)
     return np.asarray(np.rint(np.concatenate(found)), dtype=np.int64)
-
-
-Voxel = tuple[int, ...]
-
-_FALLBACK, _FALLBACK_3D = 3, 5
-_HALF_PATCH = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,14 +169,8 @@ def scribble_correction_3d(
             return found
         one = found.clicks[draws.below(len(found.clicks))]
         return Correction((one,), None, True, found.plane, found.fallback)
-    found = scribble_correction(
-        _turned(target),
-        _turned(prediction),
-        draws,
-        protocol,
-        fallback=_FALLBACK_3D,
-        always_draw=True,
-    )
+    seen = _turned(target), _turned(prediction), draws, protocol
+    found = scribble_correction(*seen, fallback=_FALLBACK_3D, always_draw=True)
     if found is None:
         return None
     one = found.clicks[draws.choose(len(found.clicks), 1)[0]]
@@ -204,9 +195,14 @@ def _negative(
 ) -> Correction:
     axis, index = _worst_plane(false_positives, (1,) if protocol == "published" else (1, 2))
     ground_truth, here = _whole_plane(target, axis, index), _whole_plane(prediction, axis, index)
-    drawn = _stroke(ground_truth, here, draws)
+    if ground_truth.any():
+        stroke = contour_scribble(ground_truth, here, draws.fraction())
+    else:
+        column = int(here.sum(axis=0).argmax())
+        stroke = [(row, column) for row in range(len(here))]
+    drawn = [pixel for pixel in stroke if here[pixel]]  # in the order of drawing
     if not drawn:
-        points = points_per_volume(false_positives, fallback, draws)
+        points = initial_prompts.points_per_volume(false_positives, fallback, draws)
         clicks = tuple(Click(p.point, protocol == "published") for p in points)
         return Correction(clicks, None, True, (axis, index), fallback=True)
     return Correction(
@@ -215,15 +211,6 @@ def _negative(
         True,
         (axis, index),
     )
-
-
-def _stroke(ground_truth: Bits, prediction: Bits, draws: Draws) -> list[Pixel]:
-    """Pixels of the prediction under a stroke, in the order of drawing."""
-    if not ground_truth.any():
-        column = int(prediction.sum(axis=0).argmax())
-        return [(int(row), column) for row in np.flatnonzero(prediction[:, column])]
-    found = contour_scribble(ground_truth, prediction, draws.fraction())
-    return [pixel for pixel in found if prediction[pixel]]
 
 
 def _worst_plane(false_positives: Mask, axes: Sequence[int]) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import pytest
 import segmeter
 from segmeter.core.errors import BadInput
 from segmeter.datasets.folder import open_folder
-from segmeter.datasets.volumes.cvpr25_files import Cvpr25, read_member
+from segmeter.datasets.volumes.volume_folder import Cvpr25, read_member
 
 
 @pytest.fixture
