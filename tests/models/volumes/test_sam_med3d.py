@@ -135,7 +135,7 @@ def test_a_session_keeps_its_cube_and_encodes_it_once(network):
     clicks = (Click((14, 20, 25)), Click((3, 5, 5), positive=False))
     second = encoded.predict([Request(clicks, first.state)])[0]
     assert second.state.cube == first.state.cube
-    assert encoded.encoded == 1
+    assert encoded.embedded.cache_info().misses == 1
     assert not np.array_equal(first.state.logits, second.state.logits)
     assert not encoded.predict([Request(())])[0].mask()
 

@@ -8,11 +8,10 @@ percentiles of what is not background.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -64,17 +63,15 @@ PREPARATIONS: Mapping[str, Preparation] = {
 }
 """Published preparation of each family; others are prepared as SAM is."""
 
-_CORRECTED = Preparation("window", "round")
-_CORRECTED_FINE = Preparation("window", "none")
-
 
 def preparation_of(family: str, protocol: ProtocolName) -> Preparation:
     """How slices are prepared for a family of networks."""
     published = PREPARATIONS.get(family, PREPARATIONS["sam"])
     if protocol == "published":
         return published
-    fine = published.rounding in ("none", "clip only")
-    return published if published.scope == "window" else _CORRECTED_FINE if fine else _CORRECTED
+    if published.scope == "window":
+        return published
+    return Preparation("window", "round" if published.rounding == "round" else "none")
 
 
 class PreparedSlices:
@@ -129,12 +126,8 @@ class PreparedSlices:
         if self.preparation.scope in ("positive slice", "slice"):
             low, high = float(clipped.min()), float(clipped.max())
         scaled = (clipped - low) / (high - low + self.preparation.softener or 1.0) * 255
-        match self.preparation.rounding:
-            case "round":
-                scaled = scaled.round()
-            case "truncate":
-                scaled = np.trunc(scaled)
-        return scaled.astype(np.float32)
+        as_bytes = {"round": np.round, "truncate": np.trunc}.get(self.preparation.rounding)
+        return (as_bytes(scaled) if as_bytes else scaled).astype(np.float32)
 
     def _ends(self, plane: npt.NDArray[np.float64]) -> tuple[float, float]:
         match self.preparation.scope:
@@ -165,8 +158,6 @@ def looks_like_ct(voxels: Voxels) -> bool:
     return bool(voxels.dtype.kind != "u" and voxels.min() <= _AIR)
 
 
-Key = TypeVar("Key")
-Made = TypeVar("Made")
 Several: TypeAlias = tuple[Prompt, ...]
 
 
@@ -206,23 +197,6 @@ class Heard:
         return (*self.new(prompts), *earlier)
 
 
-def kept_last(
-    kept: OrderedDict[Key, Made], key: Key, make: Callable[[Key], Made], most: int
-) -> Made:
-    """The value of a key, made where it is lacking; those used last are kept, so many at most.
-
-    >>> kept = OrderedDict()
-    >>> [kept_last(kept, key, len, 2) for key in ("a", "bc", "a", "def")], list(kept)
-    ([1, 2, 1, 3], ['a', 'def'])
-    """
-    if key not in kept:
-        kept[key] = make(key)
-        if len(kept) > most:
-            kept.popitem(last=False)
-    kept.move_to_end(key)
-    return kept[key]
-
-
 Size = tuple[int, int, int]
 _ANISOTROPIC = 3.0
 
@@ -251,12 +225,10 @@ class Cube:
 
     def _both(self, shape: Sequence[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
         """The overlap of cube and volume, as slices of each."""
-        low = [max(b, 0) for b in self.begin]
-        high = [min(b + self.side, n) for b, n in zip(self.begin, shape, strict=True)]
-        here = tuple(
-            slice(a - b, max(c - b, a - b)) for a, c, b in zip(low, high, self.begin, strict=True)
-        )
-        return here, tuple(slice(a, max(c, a)) for a, c in zip(low, high, strict=True))
+        begin = np.array(self.begin)
+        low = begin.clip(0)
+        high = np.minimum(begin + self.side, shape).clip(low)
+        return tuple(map(slice, low - begin, high - begin)), tuple(map(slice, low, high))
 
 
 def cube_around(points: Sequence[Sequence[int]], side: int = 128) -> Cube:
@@ -282,10 +254,11 @@ def resampled(values: Values, size: Sequence[int], spacing_mm: Sequence[float]) 
     Along the one axis of much larger spacing (three times the smallest) the nearest voxel
     counts: nothing lies between slices that far apart.
     """
-    axis = _coarse_axis(spacing_mm)
-    if axis is None:
+    largest = max(spacing_mm)
+    coarse = [axis for axis, spacing in enumerate(spacing_mm) if spacing == largest]
+    if largest / min(spacing_mm) <= _ANISOTROPIC or len(coarse) > 1:
         return interpolated(values, size, "trilinear")
-    within = [n if i != axis else values.shape[i] for i, n in enumerate(size)]
+    within = [n if axis not in coarse else values.shape[axis] for axis, n in enumerate(size)]
     return interpolated(interpolated(values, within, "trilinear"), size, "nearest-exact")
 
 
@@ -297,11 +270,3 @@ def interpolated(values: Voxels, size: Sequence[int], mode: str) -> Values:
     given: Any = torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))[None, None]
     corners = None if mode == "nearest-exact" else False
     return np.asarray(interpolate(given, tuple(size), mode=mode, align_corners=corners)[0, 0])
-
-
-def _coarse_axis(spacing_mm: Sequence[float]) -> int | None:
-    """The single axis of the largest spacing, if spacings differ by more than three times."""
-    if max(spacing_mm) / min(spacing_mm) <= _ANISOTROPIC:
-        return None
-    largest = [i for i, s in enumerate(spacing_mm) if s == max(spacing_mm)]
-    return largest[0] if len(largest) == 1 else None

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from segmeter.models.volumes.preparation import (
     Heard,
     cube_around,
     interpolated,
-    kept_last,
     percentiles,
     resampled,
     resampled_size,
@@ -79,8 +77,6 @@ class SamMed3dEncodedScene:
     ):
         self.network, self.volume = network, volume
         self.protocol: ProtocolName = protocol
-        self._cubes: OrderedDict[Cube, Tensor] = OrderedDict()
-        self.encoded = 0
 
     def in_protocol(self, protocol: ProtocolName) -> SamMed3dEncodedScene:
         if protocol == self.protocol:
@@ -98,10 +94,8 @@ class SamMed3dEncodedScene:
     def spacing_mm(self) -> tuple[float, float, float]:
         """Along the network's axes."""
         z, y, x = self.volume.header.spacing_mm or (1.0, 1.0, 1.0)
-        if self._file is None:
-            return x, y, z
-        by_world = (x, y, z)
-        a, b, c = (by_world[w] for w in self._file.axes[0])
+        axes = (0, 1, 2) if self._file is None else self._file.axes[0]
+        a, b, c = ((x, y, z)[axis] for axis in axes)
         return a, b, c
 
     @cached_property
@@ -123,7 +117,7 @@ class SamMed3dEncodedScene:
         Published scales from first to last voxel, and by the size that the resampled volume
         would have if it were resampled again; corrected maps voxel centres.
         """
-        axes = self._axes_point(point)
+        axes = point[::-1] if self._file is None else self._file.file_index(point)
         if self.protocol == "published":
             old = self.resampled.shape
             new = resampled_size(old, self.spacing_mm, _MM)
@@ -171,15 +165,13 @@ class SamMed3dEncodedScene:
         cube = state.cube if state is not None else cube_around(places, _SIDE)
         before = state.logits if state is not None else None
         points, labels = self._passed(cube, places, [positive for _, positive in given])
-        if not points:
-            return self._prediction(_State(cube, before, history))
-        if published and heard.repeated_in(request.prompts):
-            before = None  # prompts that are merged with earlier ones lose the mask there
-        logits = self._decoded(cube, points, labels, before)
-        return self._prediction(_State(cube, logits, history))
-
-    def _prediction(self, state: _State) -> LazyPrediction:
-        return LazyPrediction(partial(self.rendered, state.cube, state.logits), state)
+        logits = before
+        if points:
+            if published and heard.repeated_in(request.prompts):
+                before = None  # prompts that are merged with earlier ones lose the mask there
+            logits = self._decoded(cube, points, labels, before)
+        made = _State(cube, logits, history)
+        return LazyPrediction(partial(self.rendered, cube, logits), made)
 
     def _passed(
         self, cube: Cube, places: Sequence[Point3], signs: Sequence[bool]
@@ -198,24 +190,30 @@ class SamMed3dEncodedScene:
 
         device = next(self.network.parameters()).device
         with torch.no_grad():
-            cells = kept_last(self._cubes, cube, self._embed, _KEPT_CUBES)
+            cells = self.embedded(cube)
             start = np.zeros((_SIDE // 4,) * 3, np.float32)
             mask = torch.from_numpy(start if before is None else before).to(device)
             at = torch.tensor(list(points), dtype=torch.float32, device=device)
             found = self.network.decode(cells, at, torch.tensor(list(labels), device=device), mask)
         return np.asarray(found[0].float().cpu().numpy())
 
-    def _embed(self, cube: Cube) -> Tensor:
-        """The cube's cells."""
+    @cached_property
+    def embedded(self) -> Callable[[Cube], Tensor]:
+        """A function that embeds cubes; it keeps the cells of those used last."""
         import torch
 
-        self.encoded += 1
-        values = cube.cut(self.resampled)
-        inside = values[values > 0]
-        if inside.size:
-            values = (values - inside.mean()) / (inside.std() or 1.0)
-        device = next(self.network.parameters()).device
-        return self.network.encode(torch.from_numpy(values)[None, None].to(device))
+        network, whole = self.network, self.resampled  # not `self`: it would keep itself alive
+        device = next(network.parameters()).device
+
+        @lru_cache(_KEPT_CUBES)
+        def embed(cube: Cube) -> Tensor:
+            values = cube.cut(whole)
+            inside = values[values > 0]
+            if inside.size:
+                values = (values - inside.mean()) / (inside.std() or 1.0)
+            return network.encode(torch.from_numpy(values)[None, None].to(device))
+
+        return embed
 
     def rendered(self, cube: Cube, logits: Values | None) -> Mask:
         """A mask at the scene's size; published cuts at 0.5 where 0 is meant.
@@ -229,7 +227,8 @@ class SamMed3dEncodedScene:
         whole = np.zeros(self.resampled.shape, np.float32)
         cube.paste((large > threshold).astype(np.float32), whole)
         back = resampled(whole, self._turned.shape, (_MM,) * 3) > 0.5
-        return Mask.of(np.ascontiguousarray(self._from_axes(back)))
+        turned = back.T if self._file is None else self._file.to_scene(back)
+        return Mask.of(np.ascontiguousarray(turned))
 
     @property
     def _file(self) -> Any | None:
@@ -237,15 +236,7 @@ class SamMed3dEncodedScene:
         return getattr(self.volume, "grid", None) if self.protocol == "published" else None
 
     def _to_axes(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        turned = array.transpose(2, 1, 0) if self._file is None else self._file.to_file(array)
-        return np.asarray(turned)
-
-    def _from_axes(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        turned = array.transpose(2, 1, 0) if self._file is None else self._file.to_scene(array)
-        return np.asarray(turned)
-
-    def _axes_point(self, point: Sequence[float]) -> Sequence[float]:
-        return tuple(point)[::-1] if self._file is None else tuple(self._file.file_index(point))
+        return np.asarray(array.T if self._file is None else self._file.to_file(array))
 
 
 @dataclass(frozen=True, slots=True)

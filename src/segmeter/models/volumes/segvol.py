@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from segmeter.core.prompts import Box, Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models.adapters import as_volume
 from segmeter.models.fetching.sources import ByHand, offer
-from segmeter.models.volumes.preparation import interpolated, kept_last
+from segmeter.models.volumes.preparation import interpolated
 from segmeter.models.weights import CheckpointModel, named_tensors
 
 if TYPE_CHECKING:
@@ -71,7 +70,6 @@ class SegVolEncodedScene:
 
     def __init__(self, network: SegVolNetwork, volume: Volume) -> None:
         self.network, self.volume = network, volume
-        self._blocks: OrderedDict[Index | None, Tensor] = OrderedDict()
 
     @cached_property
     def _cropped(self) -> tuple[Values, Index]:
@@ -178,29 +176,35 @@ class SegVolEncodedScene:
         axes = zip(index, values.shape, self.network.size, strict=True)
         return tuple(round(i * (m - 1) / max(n - 1, 1)) for i, n, m in axes)
 
-    def _embed(self, start: Index | None) -> Tensor:
-        """Cells of the block that starts there, or of the small image of the whole."""
+    @cached_property
+    def embedded(self) -> Callable[[Index | None], Tensor]:
+        """A function that embeds the block that starts at an index, or the whole made small.
+
+        It keeps the cells of the blocks used last.
+        """
         import torch
 
-        values, _ = self._cropped
-        size = self.network.size
-        if start is None:
-            block = interpolated(values, size, "nearest-exact")
-        else:
-            part = values[tuple(slice(s, s + n) for s, n in zip(start, size, strict=True))]
-            block = np.pad(part, [(0, n - m) for n, m in zip(size, part.shape, strict=True)])
-        device = next(self.network.parameters()).device
-        given = torch.from_numpy(np.ascontiguousarray(block))[None, None].to(device)
-        return self.network.encode(given)
+        network, (values, _) = self.network, self._cropped  # not `self`: it would stay alive
+        size, device = network.size, next(network.parameters()).device
+
+        @lru_cache(_KEPT_BLOCKS)
+        def embed(start: Index | None) -> Tensor:
+            if start is None:
+                block = interpolated(values, size, "nearest-exact")
+            else:
+                part = values[tuple(slice(s, s + n) for s, n in zip(start, size, strict=True))]
+                block = np.pad(part, [(0, n - m) for n, m in zip(size, part.shape, strict=True)])
+            return network.encode(torch.from_numpy(block)[None, None].to(device))
+
+        return embed
 
     def _decoded(
         self, start: Index | None, points: Sequence[Index], labels: Sequence[int]
     ) -> Values:
-        """Logits of a block, which is embedded once."""
         import torch
 
         with torch.no_grad():
-            cells = kept_last(self._blocks, start, self._embed, _KEPT_BLOCKS)
+            cells = self.embedded(start)
             at = torch.tensor(list(points), dtype=torch.float32, device=cells.device)
             found = self.network.decode(cells, at, torch.tensor(list(labels), device=cells.device))
         return np.asarray(found.float().cpu().numpy())
