@@ -33,10 +33,8 @@ class ColourSpread:
     """
 
     def __init__(self, labels: Numbers, colours: npt.NDArray[np.float64]) -> None:
-        flat = labels.ravel()
-        self._areas = np.bincount(flat).astype(float) / flat.size
-        channels = [np.bincount(flat, weights=colours[..., c].ravel()) for c in range(3)]
-        self._means = np.stack(channels, axis=1) / (self._areas * flat.size)[:, None]
+        self._areas = np.bincount(labels.ravel()) / labels.size
+        self._means = means(labels, colours)
 
     def cost(self, first: int, second: int) -> float:
         a, b = self._areas[first], self._areas[second]
@@ -117,10 +115,8 @@ def joined_at(labels: Numbers, criterion: Criterion) -> npt.NDArray[np.float32]:
     height = 0.0
     while queue:
         cost, a, b, seen_a, seen_b = heapq.heappop(queue)
-        if not (forest.alive[a] and forest.alive[b]) or (seen_a, seen_b) != (
-            changes[a],
-            changes[b],
-        ):
+        fresh = (seen_a, seen_b) == (changes[a], changes[b])
+        if not (forest.alive[a] and forest.alive[b] and fresh):
             continue
         height = max(height, cost)
         joins.append((a, b, height))
@@ -140,13 +136,8 @@ def random_joins(labels: Numbers, rng: np.random.Generator) -> npt.NDArray[np.fl
     count = len(forest.alive)
     joins: list[Join] = []
     for step in range(1, count):
-        pairs = [
-            (a, b)
-            for a in range(count)
-            if forest.alive[a]
-            for b in sorted(forest.touching[a])
-            if a < b
-        ]
+        alive = (a for a in range(count) if forest.alive[a])
+        pairs = [(a, b) for a in alive for b in sorted(forest.touching[a]) if a < b]
         a, b = pairs[int(rng.integers(len(pairs)))]
         joins.append((a, b, step / count))
         forest.join(a, b)
@@ -164,6 +155,13 @@ def adjacent(labels: Numbers) -> Numbers:
 def consecutive(labels: npt.NDArray[Any]) -> Numbers:
     """The same regions numbered from 0 without gaps."""
     return np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int64)
+
+
+def means(labels: Numbers, colours: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The mean colour of each region."""
+    flat = labels.ravel()
+    sums = [np.bincount(flat, weights=colours[..., c].ravel()) for c in range(colours.shape[2])]
+    return np.asarray(np.stack(sums, axis=1) / np.bincount(flat)[:, None])
 
 
 def contour_map(labels: Numbers, apart: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

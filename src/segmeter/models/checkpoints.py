@@ -121,8 +121,8 @@ def unwrap(
         )
     if foreign:
         raise BadWeights(
-            f"'{path}' holds unknown tensors outside '{prefix}': '{foreign[0]}'"
-            f"{_and_more(foreign)}; save the segmentation model by itself"
+            f"'{path}' holds {len(foreign)} unknown tensors outside '{prefix}': '{foreign[0]}'; "
+            "save the segmentation model by itself"
         )
     return container, prefix, tensors
 
@@ -158,56 +158,49 @@ def recognise(sizes: Mapping[str, tuple[int, ...]], path: Path) -> tuple[str, La
         if stem[-1] == 1:
             return "litemedsam", layout
         return ("sam-hq-vit-tiny" if _has_quality(sizes) else "mobile-sam"), layout
-    return _first(sizes, hub, path), layout
-
-
-def _first(sizes: Mapping[str, tuple[int, ...]], hub: bool, path: Path) -> str:
     if "image_encoder.blocks.0.Adapter.norm.weight" in sizes:
-        return "sam-med2d"
+        return "sam-med2d", layout
     encoder, blocks = ("vision_encoder", "layers") if hub else ("image_encoder", "blocks")
-    place = sizes.get(f"{encoder}.pos_embed")
-    if place is None:
-        raise BadWeights(
-            f"'{path}' has SAM's decoder but no known encoder: '{encoder}.pos_embed' is missing"
-        )
-    size = _VITS.get((place[-1], _count(sizes, f"{encoder}.{blocks}")))
-    if size is None:
-        raise BadWeights(
-            f"'{path}' holds a SAM of an unknown size: '{encoder}.pos_embed' is {_by(place)} and "
-            f"there are {_count(sizes, f'{encoder}.{blocks}')} blocks"
-        )
-    return f"sam-hq-{size}" if _has_quality(sizes) else f"sam-{size}"
+    size = _size(sizes, path, f"{encoder}.pos_embed", -1, f"{encoder}.{blocks}.", _VITS)
+    return f"sam-{'hq-' if _has_quality(sizes) else ''}{size}", layout
 
 
 def _second(sizes: Mapping[str, tuple[int, ...]], hub: bool, path: Path) -> str:
     trunk = "vision_encoder.backbone" if hub else "image_encoder.trunk"
-    window = sizes.get(f"{trunk}.pos_embed_window")
-    if window is None:
-        raise BadWeights(
-            f"'{path}' has SAM 2's decoder but not its encoder: '{trunk}.pos_embed_window' is "
-            "missing (EdgeTAM and EfficientTAM are read from their Hugging Face folders only)"
-        )
-    size = _HIERAS.get((window[1], _count(sizes, f"{trunk}.blocks")))
-    if size is None:
-        raise BadWeights(
-            f"'{path}' holds a SAM 2 of an unknown size: '{trunk}.pos_embed_window' is "
-            f"{_by(window)} and there are {_count(sizes, f'{trunk}.blocks')} blocks"
-        )
+    size = _size(sizes, path, f"{trunk}.pos_embed_window", 1, f"{trunk}.blocks.", _HIERAS)
     later = ("no_obj_embed_spatial", "occlusion_spatial_embedding_parameter")
     release = "2.1" if any(name in sizes for name in later) or _has_quality(sizes) else "2"
     return f"sam{release}-{'hq-' if _has_quality(sizes) else ''}hiera-{size}"
+
+
+def _size(
+    sizes: Mapping[str, tuple[int, ...]],
+    path: Path,
+    place: str,
+    axis: int,
+    blocks: str,
+    known: Mapping[tuple[int, int], str],
+) -> str:
+    """The size of an encoder by its width, an axis of its positions, and the number of blocks."""
+    if place not in sizes:
+        raise BadWeights(
+            f"'{path}' has a SAM's decoder but no known encoder: '{place}' is missing (EdgeTAM and "
+            "EfficientTAM are read from their Hugging Face folders only)"
+        )
+    count = len({k.removeprefix(blocks).partition(".")[0] for k in sizes if k.startswith(blocks)})
+    size = known.get((sizes[place][axis], count))
+    if size is None:
+        raise BadWeights(
+            f"'{path}' holds a SAM of an unknown size: '{place}' is "
+            f"{weight_files.by(sizes[place])} and there are {count} blocks"
+        )
+    return size
 
 
 def _has_quality(sizes: Mapping[str, tuple[int, ...]]) -> bool:
     """Whether it has SAM-HQ's token."""
     tokens = ("mask_decoder.hf_token", "sam_mask_decoder.hf_token", "mask_decoder.hq_token")
     return any(f"{token}.weight" in sizes for token in tokens)
-
-
-def _count(sizes: Mapping[str, Any], stem: str) -> int:
-    """How many numbered members a list of modules has."""
-    start = stem + "."
-    return len({k[len(start) :].partition(".")[0] for k in sizes if k.startswith(start)})
 
 
 def fill(parts: Any, checkpoint: Checkpoint) -> None:
@@ -222,38 +215,18 @@ def fill(parts: Any, checkpoint: Checkpoint) -> None:
 
 def account(checkpoint: Checkpoint, own: Mapping[str, Any]) -> dict[str, tuple[str, int | None]]:
     """Location of each of a network's `own` tensors in the file; every tensor must be used."""
-    path, given, prefix = checkpoint.path, checkpoint.tensors, checkpoint.prefix
+    prefix, found = checkpoint.prefix, weight_files.sizes_of(checkpoint.tensors)
     sources = {
         name: source_name(name, checkpoint.layout, checkpoint.second)
         for name in own
         if not name.endswith("num_batches_tracked")  # a counter of training steps
     }
-    missing = [source for source, _ in sources.values() if source not in given]
-    if missing:
-        raise BadWeights(
-            f"'{path}' looks like '{checkpoint.model}' but lacks '{prefix}{missing[0]}'"
-            f"{_and_more(missing)}"
-        )
-    used = {source for source, _ in sources.values()}
-    unknown = [name for name in given if name not in used and not is_unused(name)]
-    if unknown:
-        raise BadWeights(
-            f"'{path}' looks like '{checkpoint.model}' but holds an unknown tensor "
-            f"'{prefix}{unknown[0]}'{_and_more(unknown)}"
-        )
+    needed = {}
     for name, (source, row) in sources.items():
-        found, needed = tuple(given[source].shape), tuple(own[name].shape)
-        if (found if row is None else (1, *found[1:])) != needed:
-            raise BadWeights(
-                f"'{path}' looks like '{checkpoint.model}' but '{prefix}{source}' is "
-                f"{_by(found)} where {_by(needed)} is needed"
-            )
+        shape = tuple(own[name].shape)
+        rows = shape[:1] if row is None else found.get(source, ())[:1]  # of several that share it
+        needed[prefix + source] = (*rows, *shape[1:])
+    given = {prefix + k: shape for k, shape in found.items() if not is_unused(k)}
+    what = f"the weights in '{checkpoint.path}' for '{checkpoint.model}'"
+    weight_files.fits(needed, given, what)
     return sources
-
-
-def _and_more(names: list[str]) -> str:
-    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-
-
-def _by(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape)) or "a single number"

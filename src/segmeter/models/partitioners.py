@@ -131,11 +131,13 @@ class Watershed:
         self.sigma, self.apart = sigma, apart
 
     def segment(self, scene: Scene) -> Segmentation:
+        from scipy.ndimage import label, minimum_filter
         from skimage.segmentation import watershed
 
         ridge = _gradient(_lab(scene), self.sigma)
+        basins, _ = label(ridge == minimum_filter(ridge, size=self.apart))  # lowest within a window
         # The library gives this function no types.
-        found = watershed(ridge, markers=_basins(ridge, self.apart))  # type: ignore[no-untyped-call]
+        found = watershed(ridge, markers=basins)  # type: ignore[no-untyped-call]
         labels = _merging.consecutive(found)
         apart = _merging.joined_at(labels, _merging.BoundaryStrength(labels, ridge))
         return Segmentation(levels=_merging.contour_map(labels, apart))
@@ -181,14 +183,6 @@ def _gradient(colours: npt.NDArray[np.float64], sigma: float) -> npt.NDArray[np.
     return np.asarray(strength / (1 + strength))
 
 
-def _basins(ridge: npt.NDArray[np.float64], apart: int) -> Labels:
-    """Numbered places that are lowest within a window of side `apart`."""
-    from scipy.ndimage import label, minimum_filter
-
-    found, _ = label(ridge == minimum_filter(ridge, size=apart))
-    return np.asarray(found, dtype=np.int32)
-
-
 def _components(down: npt.NDArray[np.bool_], right: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """Components of pixels joined to the one below and to the right where these say so."""
     import cv2
@@ -213,7 +207,7 @@ def _without_small(
         areas = np.bincount(labels.ravel())
         if areas.min() >= smallest or areas.size == 1:
             return labels.astype(np.int32)
-        means = _means(labels, areas, colours)
+        means = _merging.means(labels, colours)
         pairs = _merging.adjacent(labels)
         both = np.concatenate([pairs, pairs[:, ::-1]])
         both = both[areas[both[:, 0]] < smallest]
@@ -221,12 +215,6 @@ def _without_small(
         order = np.lexsort((both[:, 1], gaps, both[:, 0]))
         small, first = np.unique(both[order, 0], return_index=True)
         labels = _merging.consecutive(_joined_once(areas, small, both[order][first, 1])[labels])
-
-
-def _means(labels: Any, areas: Any, colours: Any) -> npt.NDArray[np.float64]:
-    flat = labels.ravel()
-    sums = [np.bincount(flat, weights=colours[..., c].ravel()) for c in range(colours.shape[2])]
-    return np.asarray(np.stack(sums, axis=1) / areas[:, None])
 
 
 def _joined_once(areas: Any, small: Any, nearest: Any) -> npt.NDArray[np.int64]:
@@ -287,7 +275,11 @@ def quadtree_levels(height: int, width: int) -> npt.NDArray[np.float32]:
         rows, columns = _cuts(height, level), _cuts(width, level)
         number = _draw_lines(levels, rows, columns, number)
         number = _draw_lines(levels.T, columns, _cuts(height, level + 1), number)
-    _draw_middle(levels, _cuts(height, 5)[0], _cuts(width, 5)[0], number)
+    # The last two cuts: the middle row in two pieces, then the middle column whole.
+    row, column = _cuts(height, 5)[0], _cuts(width, 5)[0]
+    levels[row, 1 : column + 1] = number + 1
+    levels[row, column + 1 : -1] = number + 2
+    levels[1:-1, column] = number + 3
     levels[0], levels[-1] = levels[1], levels[-2]
     levels[:, 0], levels[:, -1] = levels[:, 1], levels[:, -2]
     return levels
@@ -308,10 +300,3 @@ def _draw_lines(levels: npt.NDArray[np.float32], lines: Whole, across: Whole, nu
             levels[line, begin:end] = number
             number += 1
     return number
-
-
-def _draw_middle(levels: npt.NDArray[np.float32], row: int, column: int, number: int) -> None:
-    """The last two cuts: the middle row in two pieces, then the middle column whole."""
-    levels[row, 1 : column + 1] = number + 1
-    levels[row, column + 1 : -1] = number + 2
-    levels[1:-1, column] = number + 3

@@ -98,8 +98,10 @@ def _built_for() -> dict[str, Any]:
 
 def _names_by_driver() -> tuple[str, ...]:
     """By the driver's own library, which hides what CUDA_VISIBLE_DEVICES hides."""
-    driver = _driver()
-    count = ctypes.c_int()
+    driver, count = None, ctypes.c_int()
+    for name in _DRIVERS:
+        with suppress(OSError):
+            driver = ctypes.CDLL(name)
     if driver is None or driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
         return ()
     names = []
@@ -109,15 +111,6 @@ def _names_by_driver() -> tuple[str, ...]:
             driver.cuDeviceGetName(text, len(text), device)
         names.append(text.value.decode(errors="replace"))
     return tuple(names)
-
-
-def _driver() -> Any:
-    for name in _DRIVERS:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    return None
 
 
 _PATIENCE_S = 10.0  # for a process that was told to stop

@@ -93,7 +93,7 @@ def test_a_saved_network_comes_back(tmp_path, rule):
     lost = network.state_dict()
     lost.pop("feature_extractor.cls_head.bias")
     torch.save(lost, tmp_path / "b.pth")
-    with pytest.raises(BadWeights, match=r"lack 'feature_extractor\.cls_head\.bias'"):
+    with pytest.raises(BadWeights, match=r"lacks 'feature_extractor\.cls_head\.bias'"):
         containers.load(tmp_path / "b.pth", RITM["ritm-h18s"], "ritm-h18s")
 
 

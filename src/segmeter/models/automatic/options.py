@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.models import ProtocolName
 
 Clean = Literal["masks", "logits"]
@@ -101,7 +101,8 @@ class Options:
             if field.type == "float" and not number:
                 raise BadInput(f"automatic masks: {field.name} is a finite number, not {value!r}")
         self._check_counts()
-        self._check_choices()
+        for name, kind in _CHOICES.items():
+            check_choice(name, getattr(self, name), get_args(kind))
 
     @property
     def cover_limit(self) -> float:
@@ -136,14 +137,6 @@ class Options:
         if self.offset < 0 or self.overlap < 0:
             raise BadInput("automatic masks: offset and overlap are not negative")
 
-    def _check_choices(self) -> None:
-        for name, kind in _CHOICES.items():
-            if getattr(self, name) not in get_args(kind):
-                raise BadInput(
-                    f"automatic masks: {name} is {' or '.join(get_args(kind))}, "
-                    f"not {getattr(self, name)!r}"
-                )
-
 
 _CHOICES = {"clean": Clean, "nms": Nms, "edge": Edge, "output": Output, "protocol": ProtocolName}
 
@@ -154,10 +147,11 @@ def _check_grids(grids: tuple[Grid, ...], crops: int) -> None:
             f"automatic masks: {crops} layers of crops need {crops + 1} grids, not {len(grids)}"
         )
     for layer, grid in enumerate(grids):
-        if grid.ndim != 2 or grid.shape[1:] != (2,) or not len(grid):
-            raise BadInput(f"automatic masks: grid {layer} is not a list of points, x and y each")
-        if not np.isfinite(grid).all() or grid.min() < 0 or grid.max() > 1:
-            raise BadInput(f"automatic masks: grid {layer} has points outside 0..1")
+        points = grid.ndim == 2 and grid.shape[1] == 2 and len(grid) > 0
+        if not points or not ((grid >= 0) & (grid <= 1)).all():
+            raise BadInput(
+                f"automatic masks: grid {layer} is not a list of points, x and y each in 0..1"
+            )
 
 
 EDGE_PX = 20

@@ -179,28 +179,23 @@ def _halved(x: Tensor) -> Tensor:
     return F.max_pool2d(x.permute(0, 3, 1, 2), 2, 2).permute(0, 2, 3, 1)
 
 
-def encoder_of(checkpoint: Checkpoint) -> Sam2Encoder:
-    """The encoder that a checkpoint is for: by `config.json` if there is one, else by name."""
-    config = _config(checkpoint)
-    if config is None:
-        return Sam2Encoder({"backbone_config": _SIZES[checkpoint.model.partition("hiera-")[2]]})
-    try:
-        return Sam2Encoder(config.get("vision_config") or {})
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as e:
-        reason = " ".join(str(e).split())[:200]
-        raise BadWeights(f"'{checkpoint.path}' has no config of a SAM 2 ({reason})") from e
+def encoder_of(checkpoint: Checkpoint) -> tuple[Sam2Encoder, int]:
+    """The encoder that a checkpoint is for, and the side of its images in pixels.
 
-
-def image_side(checkpoint: Checkpoint) -> int:
-    """Side of the network's input in pixels."""
-    prompts = (_config(checkpoint) or {}).get("prompt_encoder_config") or {}
+    By `config.json` if there is one, else by the model's name.
+    """
+    file = checkpoint.path / "config.json"
+    if checkpoint.layout != "hub" or not file.is_file():
+        sizes = _SIZES[checkpoint.model.partition("hiera-")[2]]
+        return Sam2Encoder({"backbone_config": sizes}), 1024
+    config = json.loads(file.read_text())
+    prompts = config.get("prompt_encoder_config") or {}
     side = prompts.get("image_size", 1024) if isinstance(prompts, dict) else None
     side = side[0] if isinstance(side, list) and side else side
     if not isinstance(side, int) or not 16 <= side <= _MOST_SIDE:
         raise BadWeights(f"'{checkpoint.path}' states images of {side!r:.40} pixels a side")
-    return side
-
-
-def _config(checkpoint: Checkpoint) -> Any:
-    file = checkpoint.path / "config.json"
-    return json.loads(file.read_text()) if file.is_file() and checkpoint.layout == "hub" else None
+    try:
+        return Sam2Encoder(config.get("vision_config") or {}), side
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as e:
+        reason = " ".join(str(e).split())[:200]
+        raise BadWeights(f"'{checkpoint.path}' has no config of a SAM 2 ({reason})") from e

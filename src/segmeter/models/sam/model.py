@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -129,14 +129,19 @@ class Sam(weight_files.CheckpointModel):
             _check_config(self.weights_path, self.kind)
         if self.kind.family in _HUB_ONLY:
             _check_transformers(self.kind)
-            _check_names(self.weights_path, weight_files.sizes(self.weights_path))
+            found = weight_files.sizes(self.weights_path)
+            if found is not None and not any("mask_decoder." in name for name in found):
+                raise BadWeights(
+                    f"'{self.weights_path}' holds weights of another architecture than its "
+                    "config.json says: no tensor of a mask decoder is among them"
+                )
             return
         from segmeter.models.checkpoints import account
         from segmeter.models.sam._loading import SamNetwork
 
-        found = self._checkpoint(headers_only=True)
+        known = self._checkpoint(headers_only=True)
         with weight_files.unfilled():
-            account(found, SamNetwork.sized(found, "cpu", "float32").parts.state_dict())
+            account(known, SamNetwork.sized(known, "cpu", "float32").parts.state_dict())
 
     @property
     def _configured(self) -> bool:
@@ -233,15 +238,6 @@ def _check_config(path: Path, kind: Kind) -> None:
     if kind.blocks and blocks and blocks != kind.blocks:
         raise BadWeights(
             f"'{path}' holds weights of another size: {blocks} blocks, not {kind.blocks}"
-        )
-
-
-def _check_names(path: Path, found: Mapping[str, object] | None) -> None:
-    """Refuse tensors of another network next to a valid config."""
-    if found is not None and not any("mask_decoder." in name for name in found):
-        raise BadWeights(
-            f"'{path}' holds weights of another architecture than its config.json says: "
-            "no tensor of a mask decoder is among them"
         )
 
 

@@ -59,8 +59,15 @@ class MemoryTracker:
             self.network = network.eval()
             return
         self.weights_path = weight_files.find(name, weights)
-        if self.weights_path != weight_files.ABSENT:
-            _check_memory(self.weights_path, name)
+        if self.weights_path == weight_files.ABSENT:
+            return
+        names = weight_files.sizes(self.weights_path) or ()
+        if not any(key.startswith("memory_attention.") for key in names):
+            raise BadWeights(
+                f"'{self.weights_path}' has no memory (no tensor memory_attention.*), so it "
+                f"segments images only; give the video weights of {name}, or use "
+                "hand-over?model=sam2-hiera-tiny"
+            )
 
     @property
     def card(self) -> ModelCard:
@@ -227,15 +234,6 @@ class MemoryTrack:
             "point_coords": torch.tensor(places, dtype=torch.float32)[None, None],
             "point_labels": torch.tensor(labels, dtype=torch.int32)[None, None],
         }
-
-
-def _check_memory(path: Path, name: str) -> None:
-    """Refuse weights of the image model, which lack the memory."""
-    if not any(key.startswith("memory_attention.") for key in weight_files.sizes(path) or ()):
-        raise BadWeights(
-            f"'{path}' has no memory (no tensor memory_attention.*), so it segments images only; "
-            f"give the video weights of {name}, or use hand-over?model=sam2-hiera-tiny"
-        )
 
 
 for _name, (_, _title, _) in _KINDS.items():
