@@ -183,6 +183,7 @@ class PredictorModel:
 
     predictor: Any
     name: str = "predictor"
+    about: ModelCard | None = None
     _shown: list[Scene] = field(default_factory=list, repr=False, compare=False)  # one at most
 
     @property
@@ -191,6 +192,8 @@ class PredictorModel:
 
     @property
     def card(self) -> ModelCard:
+        if self.about is not None:
+            return self.about
         kind = type(self.predictor).__name__
         takes = {"click", "box"} if _takes_box(self.predictor.predict) else {"click"}
         return ModelCard(self.name, f"a predictor ({kind})", frozenset(takes))

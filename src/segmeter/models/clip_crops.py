@@ -21,7 +21,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Method, ModelCard
 from segmeter.core.prompts import Box
 from segmeter.core.scenes import Pixels, Scene
-from segmeter.models.fetching.sources import Hub, offer
+from segmeter.models.fetching import Hub, offer
 from segmeter.models.text_networks import own_folder
 from segmeter.models.text_prompts import ConceptScene, TextNetwork, rescaled
 from segmeter.models.weights import fingerprint

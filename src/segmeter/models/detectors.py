@@ -18,7 +18,7 @@ from segmeter.core.prompts import Box
 from segmeter.core.scenes import Pixels
 from segmeter.models import weights as weight_files
 from segmeter.models.automatic.regions import plain_suppress_boxes
-from segmeter.models.fetching.sources import ByHand, Page, offer
+from segmeter.models.fetching import ByHand, Page, offer
 from segmeter.models.onnx_models import open_graph, run_graph
 
 _NEVER_USED = {12, 26, 29, 30, 45, 66, 68, 69, 71, 83}

@@ -52,7 +52,9 @@ def open_onnx(path: Path, **options: Any) -> Any:
     files = onnx_files(path)
     if len(files) == 1:  # one half of a pair; the other is in the same folder
         files = sorted(path.parent.glob("*.onnx")) if path.is_file() else files
-    return OnnxSam(*_pair(path, files), name=path.name, **options)
+    made = OnnxSam(*_pair(path, files), **options)
+    made.name = path.name
+    return made
 
 
 def _pair(path: Path, files: Sequence[Path]) -> tuple[Path, Path]:
@@ -70,19 +72,6 @@ def _pair(path: Path, files: Sequence[Path]) -> tuple[Path, Path]:
 
 
 @catalogue.models.add("onnx", "SAM as ONNX graphs: onnx?encoder=FILE&decoder=FILE")
-def _onnx(
-    encoder: str,
-    decoder: str,
-    device: str = "auto",
-    masks: ProtocolName = "published",
-    points: ProtocolName = "published",
-) -> OnnxSam:
-    for file in (encoder, decoder):
-        if not Path(file).is_file():
-            raise NotFound(f"no file '{file}' to open as an ONNX graph")
-    return OnnxSam(Path(encoder), Path(decoder), Path(decoder).stem, device, masks, points)
-
-
 @capable(OnDevice)
 class OnnxSam:
     """A SAM encoder and decoder run by onnxruntime; opened at the first image.
@@ -95,31 +84,27 @@ class OnnxSam:
 
     def __init__(
         self,
-        encoder: Path,
-        decoder: Path,
-        name: str = "onnx",
+        encoder: str | Path,
+        decoder: str | Path,
         device: str = "auto",
         masks: ProtocolName = "published",
         points: ProtocolName = "published",
     ) -> None:
-        self.encoder, self.decoder, self.name = encoder, decoder, name
+        self.encoder, self.decoder = Path(encoder), Path(decoder)
+        for file in (self.encoder, self.decoder):
+            if not file.is_file():
+                raise NotFound(f"no file '{file}' to open as an ONNX graph")
+        self.name = self.decoder.stem
         self._device, self.masks, self.points = device, masks, points
         check_choice("masks", masks, PROTOCOLS)
         check_choice("points", points, PROTOCOLS)
 
     @cached_property
     def card(self) -> ModelCard:
-        files = [self.encoder, self.decoder]
-        digest = weight_files.digest_of(files)
-        named = " and ".join(file.name for file in files)
-        takes = {"click", "box", "scribble", "mask"}
-        return ModelCard(
-            self.name,
-            f"ONNX graphs {named} ({digest[:12]})",
-            frozenset(takes),
-            family="onnx",
-            fingerprint=digest,
-        )
+        digest = weight_files.digest_of([self.encoder, self.decoder])
+        about = f"ONNX graphs {self.encoder.name} and {self.decoder.name} ({digest[:12]})"
+        takes = frozenset({"click", "box", "scribble", "mask"})
+        return ModelCard(self.name, about, takes, family="onnx", fingerprint=digest)
 
     @cached_property
     def network(self) -> OnnxPair:
@@ -184,10 +169,8 @@ class OnnxClicks:
     @cached_property
     def card(self) -> ModelCard:
         digest = weight_files.digest_of([self.path])
-        about = f"ONNX click network {self.path.name} ({digest[:12]})"
-        return ModelCard(
-            self.path.name, about, frozenset({"click"}), family="onnx", fingerprint=digest
-        )
+        about, takes = f"ONNX click network {self.path.name} ({digest[:12]})", frozenset({"click"})
+        return ModelCard(self.path.name, about, takes, family="onnx", fingerprint=digest)
 
     @cached_property
     def session(self) -> Any:

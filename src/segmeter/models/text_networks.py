@@ -23,7 +23,7 @@ from segmeter.core.models import ModelCard
 from segmeter.core.prompts import Box
 from segmeter.core.scenes import Pixels, Scene
 from segmeter.models import weights as weight_files
-from segmeter.models.fetching.sources import Hub, offer
+from segmeter.models.fetching import Hub, offer
 from segmeter.models.text_prompts import BoxesToMasks, ConceptScene, FoundBoxes, TextNetwork
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click, Text  # noqa: E402
 from segmeter.core.scenes import SceneHeader, Volume  # noqa: E402
-from segmeter.models.volumes._sam3d_networks import SegVolNetwork, _Patches  # noqa: E402
+from segmeter.models.volumes._networks import SegVolNetwork, _Patches  # noqa: E402
 from segmeter.models.volumes.segvol import (  # noqa: E402
     SegVol,
     SegVolEncodedScene,

@@ -6,7 +6,6 @@ Sessions whose inputs have the same size go through the network together.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor
 
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.models import Request
 from segmeter.core.prompts import Click, MaskHint, Prompt
@@ -152,9 +152,7 @@ class ClickNetEncodedScene:
 
 def batches(sessions: Sequence[Session]) -> list[list[int]]:
     """Which sessions go through the network together: equal input sizes, not too many."""
-    groups: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for i, session in enumerate(sessions):
-        groups[session.frame.input].append(i)
+    groups = grouped(range(len(sessions)), lambda i: sessions[i].frame.input)
     parts: list[list[int]] = []
     for (height, width), members in groups.items():
         most = max(1, _PIXELS_AT_ONCE // (height * width))
@@ -195,9 +193,7 @@ class MovableDiscs:
         found: dict[int, Tensor] = {}
         for part in batches(self._sessions):
             group = [self._sessions[i] for i in part]
-            found |= dict(
-                zip(part, self._encoded.logits(group, self._discs(part, points)), strict=True)
-            )
+            found |= zip(part, self._encoded.logits(group, self._discs(part, points)), strict=True)
         return [found[i] for i in range(len(self._sessions))]
 
     def masks(self, logits: Sequence[Tensor]) -> list[Mask]:

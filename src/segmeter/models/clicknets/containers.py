@@ -145,10 +145,10 @@ def _name(known: Mapping[str, Any], fits: Callable[[Any], bool]) -> str | None:
 
 def _network(shape: Shape) -> Any:
     if isinstance(shape, Ritm):
-        from segmeter.models.clicknets._ritm import RitmNetwork
+        from segmeter.models.clicknets._networks import RitmNetwork
 
         return RitmNetwork(shape)
-    from segmeter.models.clicknets._vit import SimpleClickNetwork
+    from segmeter.models.clicknets._networks import SimpleClickNetwork
 
     return SimpleClickNetwork(shape)
 

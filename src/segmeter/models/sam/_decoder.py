@@ -270,10 +270,6 @@ class MaskDecoder(nn.Module):
                 nn.Conv2d(width // 4, width // 8, 3, 1, 1),
             )
 
-    def fuse(self, image: Tensor, early: Tensor) -> Tensor:
-        """SAM-HQ's features from embedding and first global layer, both `(B, C, h, w)`."""
-        return self.embedding_encoder(image) + self.compress_vit_feat(early)
-
     def forward(
         self, image: Embedding, position: Tensor, sparse: Tensor, dense: Tensor
     ) -> tuple[Tensor, Tensor]:

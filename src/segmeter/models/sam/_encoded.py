@@ -32,11 +32,12 @@ from segmeter.models.automatic.candidates import (
 )
 from segmeter.models.sam._click_decoding import (
     MovablePoints,
+    candidates,
+    refined,
     single_click_scores,
 )
 from segmeter.models.sam._cuda_graphs import Decoded, Floats, graphs_of
 from segmeter.models.sam._decoder import NOT_A_POINT, Embedding
-from segmeter.models.sam._point_grid import candidates, refined
 from segmeter.models.sam._prompt_batches import (
     Policy,
     fed_back,
@@ -45,7 +46,7 @@ from segmeter.models.sam._prompt_batches import (
     of_equal_size,
     shown_masks,
 )
-from segmeter.models.sam._resizing import RENDERED_PIXELS, Frame, fetched
+from segmeter.models.sam._resizing import Frame, enlarged, fetched
 from segmeter.models.volumes.slices import OfAnEncodedScene, TakesPolicy
 
 if TYPE_CHECKING:
@@ -116,9 +117,7 @@ class SamEncodedScene:
     def nbytes(self) -> int:
         """Memory that the embedding takes, in bytes."""
         own = self.embedding
-        tensors = [own.cells, *(own.fine or ())]
-        tensors += [own.quality] if own.quality is not None else []
-        return sum(t.numel() * t.element_size() for t in tensors)
+        return sum(t.nbytes for t in (own.cells, *(own.fine or ()), own.quality) if t is not None)
 
     @torch.no_grad()
     def predict(self, requests: Sequence[Request]) -> Sequence[SamPrediction]:
@@ -191,15 +190,10 @@ class SamEncodedScene:
     @torch.no_grad()
     def masks_of(self, logits: Sequence[Tensor] | Tensor) -> list[Mask]:
         """Masks at the scene's size from low-resolution logits `(low, low)` each."""
-        return [Mask.of(own) for part in self.bits_of(logits) for own in fetched(part)]
-
-    def bits_of(self, logits: Sequence[Tensor] | Tensor) -> Iterator[Tensor]:
-        """Bits at the scene's size, `(n, H, W)`, some logits at a time."""
-        height, width = self.frame.shape
-        step = max(1, RENDERED_PIXELS // max(height * width, self.frame.side**2))
-        for start in range(0, len(logits), step):
-            part = torch.stack(list(logits[start : start + step]))[:, None]
-            yield self.frame.leave(part)[:, 0] > self.policy.threshold
+        if not len(logits):
+            return []
+        parts = enlarged(self.frame, torch.stack(list(logits)))
+        return [Mask.of(own) for part in parts for own in fetched(part > self.policy.threshold)]
 
     def keeps_state(self, prompts: tuple[Prompt, ...], protocol: ProtocolName) -> bool:
         """Published: not while there is at most one click of each sign, faulty as it is."""

@@ -102,7 +102,8 @@ class SamNetwork:
         if not self._quality:
             return Embedding(to_tokens(self.encoder(pixels.to(self.dtype))).contiguous())
         coarse, early = self.encoder.features(pixels.to(self.dtype))
-        return Embedding(to_tokens(coarse).contiguous(), quality=self.decoder.fuse(coarse, early))
+        quality = self.decoder.embedding_encoder(coarse) + self.decoder.compress_vit_feat(early)
+        return Embedding(to_tokens(coarse).contiguous(), quality=quality)
 
 
 class HubNetwork(SamNetwork):

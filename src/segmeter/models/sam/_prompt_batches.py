@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped
 from segmeter.core.models import ProtocolName, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Text
 from segmeter.models.sam._decoder import NOT_A_POINT
@@ -67,10 +68,7 @@ def of_equal_size(sizes: Sequence[int], together: int) -> Iterator[list[int]]:
     >>> list(of_equal_size([2, 3, 2, 2], together=2))
     [[0, 2], [3], [1]]
     """
-    by_size: dict[int, list[int]] = {}
-    for index, size in enumerate(sizes):
-        by_size.setdefault(size, []).append(index)
-    for members in by_size.values():
+    for members in grouped(range(len(sizes)), sizes.__getitem__).values():
         for start in range(0, len(members), together):
             yield members[start : start + together]
 

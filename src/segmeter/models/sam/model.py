@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import capable
@@ -18,7 +18,7 @@ from segmeter.core.models import PROTOCOLS, ModelCard, ProtocolName
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
 from segmeter.models.adapters import as_image
-from segmeter.models.fetching.sources import Hub, offer
+from segmeter.models.fetching import Hub, offer
 from segmeter.models.sam.tensor_names import is_unused
 from segmeter.models.volumes.slices import EncodesTogether, ReadsSlices
 
@@ -96,7 +96,6 @@ class Sam(weight_files.CheckpointModel):
         return SamNetwork.load(self._checkpoint(), device, dtype)
 
     def encode(self, scene: Scene) -> SamEncodedScene:
-        """Embed the image."""
         return self.encode_together([scene])[0]
 
     def encode_together(self, images: Sequence[Scene]) -> list[SamEncodedScene]:
@@ -149,7 +148,6 @@ class Sam(weight_files.CheckpointModel):
         return self.kind.family in _CONFIGS and (self.weights_path / "config.json").is_file()
 
     def _checkpoint(self, *, headers_only: bool = False) -> Checkpoint:
-        """The weights, recognised."""
         from segmeter.models.checkpoints import read_checkpoint
 
         named = self.kind.name if self._configured and self.kind.family == "sam2" else ""
@@ -228,7 +226,9 @@ def _check_config(path: Path, kind: Kind) -> None:
         raise BadWeights(f"'{path}' has no config.json; it is not in the layout of the hub")
     try:
         config = json.loads(file.read_text())
-        found, blocks = config["model_type"], _blocks(config.get("vision_config") or {})
+        found, vision = config["model_type"], config.get("vision_config") or {}
+        stages = (vision.get("backbone_config") or {}).get("blocks_per_stage")
+        blocks = sum(stages) if stages else int(vision.get("num_hidden_layers") or 0)
     except (LookupError, TypeError, *weight_files.DAMAGED) as error:
         raise BadWeights(f"'{file}' is not a model's config ({error}); fetch it again") from error
     if found not in list(_CONFIGS[kind.family]):  # a list: what was found may be unhashable
@@ -239,11 +239,6 @@ def _check_config(path: Path, kind: Kind) -> None:
         raise BadWeights(
             f"'{path}' holds weights of another size: {blocks} blocks, not {kind.blocks}"
         )
-
-
-def _blocks(vision: dict[str, Any]) -> int:
-    stages = (vision.get("backbone_config") or {}).get("blocks_per_stage")
-    return sum(stages) if stages else int(vision.get("num_hidden_layers") or 0)
 
 
 for _kind in _kinds():

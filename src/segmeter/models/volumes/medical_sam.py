@@ -15,7 +15,7 @@ from segmeter.core.errors import BadWeights
 from segmeter.core.models import ModelCard, ProtocolName
 from segmeter.core.scenes import Pixels, Scene
 from segmeter.models.adapters import as_image
-from segmeter.models.fetching.sources import ByHand, PackageArchive, offer
+from segmeter.models.fetching import ByHand, PackageArchive, offer
 from segmeter.models.volumes.slices import EncodesValues, ReadsSlices
 from segmeter.models.weights import CheckpointModel, unfilled
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from segmeter.models.checkpoints import Checkpoint
     from segmeter.models.sam._encoded import SamEncodedScene
     from segmeter.models.sam._prompt_batches import Policy
-    from segmeter.models.volumes._medical_networks import MedicalNetwork
+    from segmeter.models.volumes._networks import MedicalNetwork
 
 Values = npt.NDArray[np.float32]
 
@@ -72,7 +72,7 @@ class MedicalSam(CheckpointModel):
     def check(self) -> None:
         """Refuse weights of another network by names and shapes alone."""
         from segmeter.models.checkpoints import account
-        from segmeter.models.volumes._medical_networks import MedicalNetwork
+        from segmeter.models.volumes._networks import MedicalNetwork
 
         found = self._checkpoint(headers_only=True)
         with unfilled():
@@ -81,7 +81,7 @@ class MedicalSam(CheckpointModel):
     @cached_property
     def network(self) -> MedicalNetwork:
         """Read from its files when first needed."""
-        from segmeter.models.volumes._medical_networks import MedicalNetwork
+        from segmeter.models.volumes._networks import MedicalNetwork
 
         return MedicalNetwork(self.name, self._device, self.dtype).filled(self._checkpoint())
 

@@ -101,7 +101,12 @@ class NnInteractiveEncodedScene:
         if not prompts:
             return Mask.empty(self.volume.shape)
         if self.service.holds is not self:
-            self._set_image()
+            session, voxels = self.model.session, np.asarray(self.volume.voxels, dtype=np.float32)
+            session.interactions_storage = "tensor" if voxels.size <= _DENSE_VOXELS else "blosc2"
+            session.set_image(voxels[None])
+            session.set_target_buffer(self._shown)
+            self._shown[:] = 0
+            self._sent = ()
             self.service.holds = self
         elif prompts[: len(self._sent)] != self._sent:
             self.model.session.reset_interactions()
@@ -111,14 +116,6 @@ class NnInteractiveEncodedScene:
             self._say(prompt)
         self._sent = prompts
         return Mask.of(self._shown)
-
-    def _set_image(self) -> None:
-        session, voxels = self.model.session, np.asarray(self.volume.voxels, dtype=np.float32)
-        session.interactions_storage = "tensor" if voxels.size <= _DENSE_VOXELS else "blosc2"
-        session.set_image(voxels[None])
-        session.set_target_buffer(self._shown)
-        self._shown[:] = 0
-        self._sent = ()
 
     def _say(self, prompt: Prompt) -> None:
         np.random.seed(0)  # noqa: NPY002  # the package draws patches from NumPy's shared stream
@@ -196,10 +193,9 @@ def _folder(weights: str | None) -> Path:
 
 def _checked(folder: Path) -> Path:
     """The checkpoint of a whole folder that can run no code."""
-    if not any((folder / name).is_file() for name in _SETTINGS):
-        raise BadWeights(f"'{folder}' lacks {_SETTINGS[0]}; take the folder as it was published")
-    if not (folder / "dataset.json").is_file():
-        raise BadWeights(f"'{folder}' lacks dataset.json; take the folder as it was published")
+    for names in (_SETTINGS, ("dataset.json",)):
+        if not any((folder / name).is_file() for name in names):
+            raise BadWeights(f"'{folder}' lacks {names[0]}; take the folder as it was published")
     files = sorted(folder.glob("fold_*/checkpoint_final.pth"))
     if len(files) != 1:
         raise BadWeights(

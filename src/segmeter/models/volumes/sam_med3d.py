@@ -19,7 +19,7 @@ from segmeter.core.models import ModelCard, ProtocolName, Request
 from segmeter.core.prompts import Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models.adapters import LazyPrediction, as_volume
-from segmeter.models.fetching.sources import ByHand, offer
+from segmeter.models.fetching import ByHand, offer
 from segmeter.models.volumes.preparation import (
     Cube,
     Heard,
@@ -34,7 +34,7 @@ from segmeter.models.weights import CheckpointModel, named_tensors
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork
+    from segmeter.models.volumes._networks import SamMed3dNetwork
 
 Values = npt.NDArray[np.float32]
 Point3 = tuple[float, float, float]
@@ -53,7 +53,7 @@ class SamMed3d(CheckpointModel):
     @cached_property
     def network(self) -> SamMed3dNetwork:
         """Read from its file when first needed, strictly."""
-        from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork
+        from segmeter.models.volumes._networks import SamMed3dNetwork
 
         tensors = named_tensors(self.weights_path, "model_state_dict")
         return self.filled(SamMed3dNetwork(), tensors, _SPARE)

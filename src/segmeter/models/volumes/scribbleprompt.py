@@ -22,13 +22,13 @@ from segmeter.core.models import ModelCard, ProtocolName, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Scene
 from segmeter.models.adapters import LazyPrediction, as_image
-from segmeter.models.fetching.sources import ByHand, offer
+from segmeter.models.fetching import ByHand, offer
 from segmeter.models.volumes.preparation import interpolated
 from segmeter.models.volumes.slices import EncodesValues, ReadsSlices, TakesPolicy
 from segmeter.models.weights import CheckpointModel, named_tensors
 
 if TYPE_CHECKING:
-    from segmeter.models.volumes._medical_networks import ScribbleUNet
+    from segmeter.models.volumes._networks import ScribbleUNet
 
 Values = npt.NDArray[np.float32]
 _SIDE = 128
@@ -51,7 +51,7 @@ class ScribblePrompt(CheckpointModel):
     @cached_property
     def network(self) -> ScribbleUNet:
         """Read from its file when first needed, strictly."""
-        from segmeter.models.volumes._medical_networks import ScribbleUNet
+        from segmeter.models.volumes._networks import ScribbleUNet
 
         return self.filled(ScribbleUNet(), named_tensors(self.weights_path))
 
@@ -90,19 +90,17 @@ class ScribbleEncodedScene:
         if not requests:
             return []
         device = next(self.network.parameters()).device
-        given = torch.from_numpy(np.stack([self._channels(request) for request in requests])).to(
-            device
-        )
+        given = torch.from_numpy(np.stack([self._channels(request) for request in requests]))
         with torch.no_grad():
-            logits = self.network(given)[:, 0].cpu().numpy()
-        return [LazyPrediction(partial(self._mask, own), self._fed_back(own)) for own in logits]
+            logits = self.network(given.to(device))[:, 0].cpu().numpy()
+        # Logits go back in, as the network was trained; published the sigmoid of the probability.
+        published = self.protocol == "published"
+        states = [_sigmoid(_sigmoid(own)) if published else own for own in logits]
+        masks = [partial(self._mask, own) for own in logits]
+        return [LazyPrediction(*made) for made in zip(masks, states, strict=True)]
 
     def _mask(self, logits: Values) -> Mask:
         return Mask.of(interpolated(_sigmoid(logits), self.values.shape, "bilinear") > 0.5)
-
-    def _fed_back(self, logits: Values) -> Values:
-        """Logits, as the network was trained; published the sigmoid of the probability."""
-        return logits if self.protocol == "corrected" else _sigmoid(_sigmoid(logits))
 
     def _channels(self, request: Request) -> Values:
         """Slice, box, positive and negative marks, and the last prediction: `(5, 128, 128)`."""
@@ -117,26 +115,20 @@ class ScribbleEncodedScene:
     def _draw(self, drawn: Values, prompt: Prompt) -> None:
         match prompt:
             case Click(point, positive):
-                self._mark(drawn, point, positive)
+                self._draw(drawn, Scribble((point,), positive))
             case Scribble(points, positive):
                 for point in points:
-                    self._mark(drawn, point, positive)
+                    y, x = (min(max(c, 0), _SIDE - 1) for c in self._place(point, rounded=False))
+                    drawn[2:4, y, x] = positive, not positive
             case Box(low, high):
                 beyond = tuple(c + 1 for c in high)
                 (y0, x0), (y1, x1) = (self._place(p, rounded=True) for p in (low, beyond))
                 drawn[1, y0:y1, x0:x1] = 1
             case MaskHint(mask):
-                drawn[4] = 10 * (
-                    2 * interpolated(mask.dense().astype(np.float32), (_SIDE, _SIDE), "bilinear")
-                    - 1
-                )
+                small = interpolated(mask.dense(), (_SIDE, _SIDE), "bilinear")
+                drawn[4] = 10 * (2 * small - 1)
             case _:
                 raise BadInput(f"'{_NAME}' takes no text; prompt it with clicks, boxes or strokes")
-
-    def _mark(self, drawn: Values, point: Point, positive: bool) -> None:
-        y, x = (min(max(c, 0), _SIDE - 1) for c in self._place(point, rounded=False))
-        drawn[2 if positive else 3, y, x] = 1
-        drawn[3 if positive else 2, y, x] = 0
 
     def _place(self, point: Point, *, rounded: bool) -> tuple[int, int]:
         """Published: points are cut to whole pixels, boxes rounded; corrected: pixel centres."""

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from segmeter.core.capabilities import capability
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, ProtocolName
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, moved
@@ -90,8 +91,10 @@ def flattened(prompt: Prompt) -> Iterator[tuple[int, Prompt]]:
         case Box((z0, y0, x0), (z1, y1, x1)):
             for z in range(round(z0), round(z1) + 1):
                 yield z, Box((y0, x0), (y1, x1))
-        case Scribble(points, positive):
-            yield from _strokes(points, positive)
+        case Scribble(points, positive):  # in each slice a stroke of its own, or a click
+            for z, flat in grouped_pairs((round(z), (y, x)) for z, y, x in points).items():
+                one = len(flat) == 1
+                yield z, Click(flat[0], positive) if one else Scribble(tuple(flat), positive)
         case MaskHint(mask):
             for z in range(mask.low[0], mask.high[0]):
                 flat = mask.slice(z)
@@ -99,15 +102,6 @@ def flattened(prompt: Prompt) -> Iterator[tuple[int, Prompt]]:
                     yield z, MaskHint(flat)
         case _:
             raise BadInput(f"a {type(prompt).__name__.lower()} does not lie in slices of a volume")
-
-
-def _strokes(points: Sequence[tuple[float, ...]], positive: bool) -> Iterator[tuple[int, Prompt]]:
-    """A stroke's points in each slice: a stroke of its own, or a click where there is one."""
-    by_slice: dict[int, list[tuple[float, ...]]] = {}
-    for z, y, x in points:
-        by_slice.setdefault(round(z), []).append((y, x))
-    for z, flat in by_slice.items():
-        yield z, Click(flat[0], positive) if len(flat) == 1 else Scribble(tuple(flat), positive)
 
 
 def turned(prompt: Prompt, shape: tuple[int, int]) -> Prompt:
@@ -132,9 +126,6 @@ def turned_mask(mask: Mask) -> Mask:
     """A mask `(H, W)` of the slice turned by 180 degrees."""
     low = tuple(n - high for n, high in zip(mask.shape, mask.high, strict=True))
     return Mask.of(mask.bits[::-1, ::-1], low, mask.shape) if mask else mask
-
-
-_UNKNOWN = 4 << 20  # an embedding of SAM, for encoded scenes of unknown size
 
 
 class SliceStore:
@@ -166,17 +157,13 @@ class SliceStore:
         if lacking:
             self.looks += len(lacking)
             made = dict(zip(lacking, encode(list(lacking.values())), strict=True))
-            for key, encoded in made.items():
-                self._keep(key, encoded)
+            self._kept |= made
+            self.used_bytes += sum(map(_bytes, made.values()))
+            while self.used_bytes > self.budget_bytes and len(self._kept) > 1:
+                _, dropped = self._kept.popitem(last=False)
+                self.used_bytes -= _bytes(dropped)
             found |= made
         return [found[key] for key in keys]
-
-    def _keep(self, key: str, encoded: EncodedScene) -> None:
-        self._kept[key] = encoded
-        self.used_bytes += _bytes(encoded)
-        while self.used_bytes > self.budget_bytes and len(self._kept) > 1:
-            _, dropped = self._kept.popitem(last=False)
-            self.used_bytes -= _bytes(dropped)
 
 
 def content_key(seen: npt.NDArray[Any], *more: object) -> str:
@@ -185,4 +172,5 @@ def content_key(seen: npt.NDArray[Any], *more: object) -> str:
 
 
 def _bytes(encoded: EncodedScene) -> int:
-    return int(getattr(encoded, "nbytes", _UNKNOWN))
+    """Its size, or that of an embedding of SAM where it has none."""
+    return int(getattr(encoded, "nbytes", 4 << 20))

@@ -23,6 +23,7 @@ from segmeter.core.capabilities import (
     capable,
 )
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, ModelCard, Prediction, ProtocolName, Request
 from segmeter.core.prompts import MaskHint, Prompt
@@ -151,7 +152,6 @@ class _Prepared:
         return self._slices[protocol]
 
     def seen(self, protocol: ProtocolName, z: int) -> Seen:
-        """A slice as the model takes it."""
         values = self.slices(protocol).slice(z)
         return self._model.seen(values if protocol == "published" else values[::-1, ::-1])
 
@@ -198,18 +198,13 @@ class SliceEncodedScene:
 
     def predict(self, requests: Sequence[Request]) -> list[Prediction]:
         """One prediction per request; the slices of all requests are predicted together."""
-        wanted: list[SliceRequest] = []
-        owners: list[int] = []
-        for index, request in enumerate(requests):
-            own = list(self._slice_requests(request))
-            wanted += own
-            owners += [index] * len(own)
-        answers: list[dict[int, Prediction]] = [{} for _ in requests]
-        for owner, part, found in zip(owners, wanted, self.predict_slices(wanted), strict=True):
-            answers[owner][part.z] = found
+        parts = [list(self._slice_requests(request)) for request in requests]
+        found = iter(self.predict_slices([part for own in parts for part in own]))
         return [
-            SlicewisePrediction(self, own, _state(request), self._heard(request))
-            for own, request in zip(answers, requests, strict=True)
+            SlicewisePrediction(
+                self, {part.z: next(found) for part in own}, _state(request), self._heard(request)
+            )
+            for own, request in zip(parts, requests, strict=True)
         ]
 
     def predict_slices(self, requests: Sequence[SliceRequest]) -> list[Prediction]:
@@ -276,10 +271,7 @@ class SliceEncodedScene:
 
     def _slice_requests(self, request: Request) -> Iterator[SliceRequest]:
         state, given = _state(request), self._heard(request).passed
-        by_slice: dict[int, list[Prompt]] = {}
-        for prompt in given:
-            for z, flat in flattened(prompt):
-                by_slice.setdefault(z, []).append(flat)
+        by_slice = grouped_pairs(flat for prompt in given for flat in flattened(prompt))
         kept = state.called if self.protocol == "published" else state.inner.keys()
         if not _only_masks(request.prompts):
             by_slice = {z: own for z, own in by_slice.items() if not _only_masks(own)}
