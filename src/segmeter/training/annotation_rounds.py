@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from itertools import groupby
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -28,6 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.grouping import grouped
 from segmeter.core.models import ProtocolName, Request
 from segmeter.core.prompts import as_prompts
 from segmeter.core.scenes import Scene, Target
@@ -130,21 +130,21 @@ def _checked(logits: Tensor, targets: Tensor) -> Tensor:
 MOST_SHARE = 0.9
 """Objects that cover more of their image are not trained on, as in the paper."""
 
-_THREE, _SINGLE = "three masks", "single mask"
+_THREE, _SINGLE = slice(1, 4), slice(0, 1)
 
 
-@dataclass(slots=True)
 class AnnotatedObject:
     """One object in training: its encoded image and the session of its annotator."""
 
-    scene: Scene
-    target: Target
-    encoded: SamEncodedScene
-    protocol: ProtocolName = "corrected"
-    session: Session = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.session = Session(self.scene, self.encoded, self.target, protocol=self.protocol)
+    def __init__(
+        self,
+        scene: Scene,
+        target: Target,
+        encoded: SamEncodedScene,
+        protocol: ProtocolName = "corrected",
+    ) -> None:
+        self.scene, self.target, self.encoded = scene, target, encoded
+        self.session = Session(scene, encoded, target, protocol=protocol)
 
     def next_request(self, user: User, prompted: bool, seed: tuple[object, ...]) -> Request | None:
         """The next request of the annotator; None once the annotator accepted the mask."""
@@ -231,24 +231,22 @@ def _loss(
     kind: ScoreLoss,
 ) -> Tensor:
     """The mean loss of a pass, images of one size together."""
-    frames = [one.encoded.frame for one, _ in members]
-    order = sorted(range(len(members)), key=lambda i: frames[i].shape)
+    sizes = grouped(range(len(members)), lambda i: members[i][0].encoded.frame.shape)
     total = logits.new_zeros(())
-    for _, same in groupby(order, key=lambda i: frames[i].shape):
-        places = list(same)
+    for _, places in sorted(sizes.items()):
         frame, shown = _frame_of_loss(members[places[0]][0]), logits[places]
         wide = frame.leave(shown.flatten(0, 1)[:, None])
         wide = wide.reshape(*shown.shape[:2], *wide.shape[-2:])
         goals = torch.stack([_goal(members[i][0].target, frame, wide.device) for i in places])
-        for trained, which in ((_THREE, slice(1, 4)), (_SINGLE, slice(0, 1))):
-            rows = [k for k, i in enumerate(places) if trained in _trained_masks(*members[i])]
+        for which in (_THREE, _SINGLE):
+            rows = [k for k, i in enumerate(places) if which in _trained_masks(*members[i])]
             if rows:
                 step = step_loss(wide[rows, which], goals[rows], scores[places][rows, which], kind)
                 total = total + len(rows) * step.total
     return total / len(members)
 
 
-def _trained_masks(one: AnnotatedObject, request: Request) -> set[str]:
+def _trained_masks(one: AnnotatedObject, request: Request) -> list[slice]:
     """Which of the four masks are trained: those that the model would show here.
 
     The three for an ambiguous prompt, the single one after several prompts; both where the
@@ -257,8 +255,8 @@ def _trained_masks(one: AnnotatedObject, request: Request) -> set[str]:
     encoded = one.encoded
     ambiguous, second = encoded.is_ambiguous(request), encoded.network.second
     published = encoded.policy.masks == "published"
-    trained = {_THREE} if ambiguous or (published and not second) else set()
-    return trained | ({_SINGLE} if not ambiguous or (published and second) else set())
+    trained = [_THREE] if ambiguous or (published and not second) else []
+    return trained + ([_SINGLE] if not ambiguous or (published and second) else [])
 
 
 def _record(

@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -160,22 +160,17 @@ def train(
         raise BadInput("training needs at least one object to learn from and one to validate on")
     out.mkdir(parents=True, exist_ok=True)
     identity = _identity(model, user, learn, validate, settings)
-    state = _State(
-        torch.optim.AdamW(decoder.parameters(), settings.rate, weight_decay=settings.decay)
-    )
+    adam = torch.optim.AdamW(decoder.parameters(), settings.rate, weight_decay=settings.decay)
+    state = _State(adam)
     if not _resumed(state, decoder, out, identity):
         _validate(state, decoder, user, validate, settings, 0.0)
         _save(state, decoder, out, identity)
     start, begun, spent = perf_counter(), state.step, state.seconds
     patience = settings.patience * settings.validate_every
     while state.step < settings.steps and state.step - state.best_step < patience:
-        chosen = generator(settings.seed, "objects", state.step).integers(
-            len(places), size=settings.batch
-        )
-        objects = [
-            AnnotatedObject(s, t, e, settings.protocol)
-            for s, e, t in map(places.__getitem__, chosen)
-        ]
+        rng = generator(settings.seed, "objects", state.step)
+        chosen = [places[k] for k in rng.integers(len(places), size=settings.batch)]
+        objects = [AnnotatedObject(s, t, e, settings.protocol) for s, e, t in chosen]
         loss = _step(state, decoder, user, objects, settings)
         state.seconds = spent + perf_counter() - start
         measured = state.step % settings.validate_every == 0 or state.step == settings.steps
@@ -212,9 +207,9 @@ def encoded_scenes(model: Sam, scenes: Sequence[Scene], cache: Path | None = Non
 
 def clicks_needed(scenes: Encoded, user: User, settings: DecoderSettings) -> ClickCounts:
     """Clicks to the goal for every object, in the protocol of the training."""
-    most, protocol = settings.most_clicks, settings.protocol
+    goal, rounds, protocol = settings.goal, settings.most_clicks, settings.protocol
     return click_counts(
-        scenes, user, goal=settings.goal, rounds=most, protocol=protocol, seed=settings.seed
+        scenes, user, goal=goal, rounds=rounds, protocol=protocol, seed=settings.seed
     )
 
 
@@ -231,13 +226,15 @@ def _step(
     for group in state.optimiser.param_groups:
         group["lr"] = rate
     state.optimiser.zero_grad(set_to_none=True)
-    made = schedule(
-        settings.rounds, settings.repeats, generator(settings.seed, "repeats", state.step)
-    )
+    rng = generator(settings.seed, "repeats", state.step)
+    made = schedule(settings.rounds, settings.repeats, rng)
     losses = []
+    device = objects[0].encoded.network.device
+    automatic = "bfloat16" if device.type == "cuda" else "float32"
+    mixed = settings.precision.replace("auto", automatic) == "bfloat16"
     for number, prompted in enumerate(made):
         seed = (settings.seed, "prompts", state.step, number)
-        precision = _precision(settings, objects[0].encoded.network.device)
+        precision = torch.autocast(device.type, torch.bfloat16) if mixed else nullcontext()
         kind = settings.score_loss
         for count, loss in round_losses(objects, user, prompted, seed, kind, precision):
             share = count / len(objects) / len(made)
@@ -282,13 +279,6 @@ def _trainable(model: Sam) -> torch.nn.Module:
     if model.dtype != "float32":
         raise BadInput(f"training needs float32 weights, not dtype={model.dtype}")
     return network.decoder.requires_grad_(True)
-
-
-def _precision(settings: DecoderSettings, device: torch.device) -> AbstractContextManager[Any]:
-    mixed = settings.precision == "bfloat16" or (
-        settings.precision == "auto" and device.type == "cuda"
-    )
-    return torch.autocast(device.type, torch.bfloat16) if mixed else nullcontext()
 
 
 def _write_embedding(embedding: Embedding, path: Path) -> None:

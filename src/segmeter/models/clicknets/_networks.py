@@ -9,6 +9,7 @@ are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -31,6 +32,10 @@ def conv3x3(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
 
 
+def _normed(convolution: nn.Conv2d, *more: nn.Module) -> nn.Sequential:
+    return nn.Sequential(convolution, nn.BatchNorm2d(convolution.out_channels), *more)
+
+
 class Bottleneck(nn.Module):
     """1x1, 3x3, 1x1 with a residual; four times as many channels come out."""
 
@@ -47,9 +52,7 @@ class Bottleneck(nn.Module):
         self.bn3 = nn.BatchNorm2d(outputs)
         self.downsample: nn.Module | None = None
         if inputs != outputs:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(inputs, outputs, 1, bias=False), nn.BatchNorm2d(outputs)
-            )
+            self.downsample = _normed(nn.Conv2d(inputs, outputs, 1, bias=False))
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.relu(self.bn1(self.conv1(x)))
@@ -106,20 +109,17 @@ class Exchange(nn.Module):
 def _path(widths: Sequence[int], source: int, goal: int) -> nn.Module:
     """From one branch to another: a 1x1 on the way up, strided 3x3 steps on the way down."""
     if source > goal:
-        return nn.Sequential(
-            nn.Conv2d(widths[source], widths[goal], 1, bias=False), nn.BatchNorm2d(widths[goal])
-        )
+        return _normed(nn.Conv2d(widths[source], widths[goal], 1, bias=False))
     steps: list[nn.Module] = []
     for level in range(source + 1, goal + 1):
         last = level == goal
-        width = widths[goal] if last else widths[source]
-        parts = [conv3x3(widths[source], width, stride=2), nn.BatchNorm2d(width)]
-        steps.append(nn.Sequential(*parts) if last else nn.Sequential(*parts, nn.ReLU()))
+        step = conv3x3(widths[source], widths[goal] if last else widths[source], stride=2)
+        steps.append(_normed(step) if last else _normed(step, nn.ReLU()))
     return nn.Sequential(*steps)
 
 
-def _new_branch(inputs: int, outputs: int, stride: int) -> nn.Sequential:
-    return nn.Sequential(conv3x3(inputs, outputs, stride), nn.BatchNorm2d(outputs), nn.ReLU())
+def _new_branch(inputs: int, outputs: int, stride: int = 2) -> nn.Sequential:
+    return _normed(conv3x3(inputs, outputs, stride), nn.ReLU())
 
 
 class HRNet(nn.Module):
@@ -137,16 +137,14 @@ class HRNet(nn.Module):
         self.conv2 = conv3x3(64, 64, stride=2)
         self.bn2 = nn.BatchNorm2d(64)
         self.layer1 = nn.Sequential(*(Bottleneck(64 if k == 0 else 256, 64) for k in range(blocks)))
-        self.transition1 = nn.ModuleList(
-            [_new_branch(256, widths[0], 1), nn.Sequential(_new_branch(256, widths[1], 2))]
-        )
+        first, *lower = (nn.Sequential(_new_branch(a, b)) for a, b in pairwise([256, *widths[1:]]))
+        self.transition1 = nn.ModuleList([_new_branch(256, widths[0], 1), first])
         self.stage2 = nn.Sequential(Exchange(widths[:2], blocks))
-        self.transition2 = nn.ModuleDict({"2": nn.Sequential(_new_branch(widths[1], widths[2], 2))})
-        modules = 3 if small else 4
-        self.stage3 = nn.Sequential(*(Exchange(widths[:3], blocks) for _ in range(modules)))
-        self.transition3 = nn.ModuleDict({"3": nn.Sequential(_new_branch(widths[2], widths[3], 2))})
-        modules = 2 if small else 3
-        self.stage4 = nn.Sequential(*(Exchange(widths, blocks) for _ in range(modules)))
+        self.transition2 = nn.ModuleDict({"2": lower[0]})
+        third, fourth = (3, 2) if small else (4, 3)
+        self.stage3 = nn.Sequential(*(Exchange(widths[:3], blocks) for _ in range(third)))
+        self.transition3 = nn.ModuleDict({"3": lower[1]})
+        self.stage4 = nn.Sequential(*(Exchange(widths, blocks) for _ in range(fourth)))
 
     def features(self, image: Tensor, clicks: Tensor) -> Tensor:
         """`clicks` is the click branch's output, added inside the stem."""
@@ -226,19 +224,11 @@ class _Extractor(HRNet):
     def __init__(self, width: int, small: bool, ocr_width: int) -> None:
         super().__init__(width, small)
         channels = 15 * width
-        self.conv3x3_ocr = nn.Sequential(
-            nn.Conv2d(channels, 2 * ocr_width, 3, padding=1),
-            nn.BatchNorm2d(2 * ocr_width),
-            nn.ReLU(),
-        )
+        ocr, last = nn.Conv2d(channels, 2 * ocr_width, 3, padding=1), nn.Conv2d(channels, 1, 1)
+        self.conv3x3_ocr = _normed(ocr, nn.ReLU())
         self.ocr_distri_head = Distribute(ocr_width)
         self.cls_head = nn.Conv2d(2 * ocr_width, 1, 1)
-        self.aux_head = nn.Sequential(
-            nn.Conv2d(channels, channels, 1),
-            nn.BatchNorm2d(channels),
-            nn.ReLU(),
-            nn.Conv2d(channels, 1, 1),
-        )
+        self.aux_head = _normed(nn.Conv2d(channels, channels, 1), nn.ReLU(), last)
 
     def forward(self, image: Tensor, clicks: Tensor) -> tuple[Tensor, Tensor]:
         """Logits and auxiliary logits at a quarter of the resolution."""
@@ -322,11 +312,7 @@ class _Backbone(nn.Module):
         return grid[0] // down, grid[1] // across
 
 
-class _Norm(nn.GroupNorm):
-    """Normalises over all channels and pixels of one image."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__(1, channels)
+_Norm = partial(nn.GroupNorm, 1)  # over all channels and pixels of one image
 
 
 class _Neck(nn.Module):
@@ -399,9 +385,7 @@ class SimpleClickNetwork(nn.Module):
         self.head = _Head(shape.neck, shape.head)
 
     def forward(self, image: Tensor, maps: Tensor) -> Tensor:
-        logits = self.small(image, maps)
-        size = image.shape[-2:]
-        return F.interpolate(logits, size=size, mode="bilinear", align_corners=True)
+        return enlarge(self.small(image, maps), image.shape[-2:])
 
     def small(self, image: Tensor, maps: Tensor) -> Tensor:
         """The logits as the head gives them."""

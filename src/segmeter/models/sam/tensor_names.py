@@ -15,43 +15,37 @@ Layout = Literal["original", "hub"]
 
 _Rules = tuple[tuple[str, str], ...]
 
+
+def _layers(own: str, hub: str, names: dict[int, str]) -> _Rules:
+    """Rules for layers that are numbered in the authors' code and named on Hugging Face."""
+    return tuple((rf"^{own}\.{number}\.", f"{hub}{name}.") for number, name in names.items())
+
+
 _MLP = r"(\.output_hypernetworks_mlps\.\d|\.iou_prediction_head|\.hf_mlp)"
+_TWO = {0: "conv1", 1: "norm", 3: "conv2"}
+_THREE = {0: "conv1", 1: "layer_norm1", 3: "conv2", 4: "layer_norm2", 6: "conv3"}
 _HUB_DECODER: _Rules = (
     (r"^prompt_encoder\.pe_layer\..*", "shared_image_embedding.positional_embedding"),
-    (r"^prompt_encoder\.mask_downscaling\.0\.", "prompt_encoder.mask_embed.conv1."),
-    (r"^prompt_encoder\.mask_downscaling\.1\.", "prompt_encoder.mask_embed.layer_norm1."),
-    (r"^prompt_encoder\.mask_downscaling\.3\.", "prompt_encoder.mask_embed.conv2."),
-    (r"^prompt_encoder\.mask_downscaling\.4\.", "prompt_encoder.mask_embed.layer_norm2."),
-    (r"^prompt_encoder\.mask_downscaling\.6\.", "prompt_encoder.mask_embed.conv3."),
+    *_layers("prompt_encoder.mask_downscaling", "prompt_encoder.mask_embed.", _THREE),
     (r"^prompt_encoder\.point_embeddings\.", "prompt_encoder.point_embed."),
-    (r"^mask_decoder\.output_upscaling\.0\.", "mask_decoder.upscale_conv1."),
-    (r"^mask_decoder\.output_upscaling\.1\.", "mask_decoder.upscale_layer_norm."),
-    (r"^mask_decoder\.output_upscaling\.3\.", "mask_decoder.upscale_conv2."),
+    *_layers("mask_decoder.output_upscaling", "mask_decoder.upscale_", {**_TWO, 1: "layer_norm"}),
     (rf"^(mask_decoder){_MLP}\.layers\.0\.", r"\1\2.proj_in."),
     (rf"^(mask_decoder){_MLP}\.layers\.1\.", r"\1\2.layers.0."),
     (rf"^(mask_decoder){_MLP}\.layers\.2\.", r"\1\2.proj_out."),
     (r"^(mask_decoder\.transformer\..*)\bnorm(\d|_final_attn)\.", r"\1layer_norm\2."),
     (r"^mask_decoder\.hf_token\.", "mask_decoder.hq_token."),
     (r"^mask_decoder\.hf_mlp\.", "mask_decoder.hq_mask_mlp."),
-    (r"^mask_decoder\.compress_vit_feat\.0\.", "mask_decoder.compress_vit_conv1."),
-    (r"^mask_decoder\.compress_vit_feat\.1\.", "mask_decoder.compress_vit_norm."),
-    (r"^mask_decoder\.compress_vit_feat\.3\.", "mask_decoder.compress_vit_conv2."),
-    (r"^mask_decoder\.embedding_encoder\.0\.", "mask_decoder.encoder_conv1."),
-    (r"^mask_decoder\.embedding_encoder\.1\.", "mask_decoder.encoder_norm."),
-    (r"^mask_decoder\.embedding_encoder\.3\.", "mask_decoder.encoder_conv2."),
-    (r"^mask_decoder\.embedding_maskfeature\.0\.", "mask_decoder.mask_conv1."),
-    (r"^mask_decoder\.embedding_maskfeature\.1\.", "mask_decoder.mask_norm."),
-    (r"^mask_decoder\.embedding_maskfeature\.3\.", "mask_decoder.mask_conv2."),
+    *_layers("mask_decoder.compress_vit_feat", "mask_decoder.compress_vit_", _TWO),
+    *_layers("mask_decoder.embedding_encoder", "mask_decoder.encoder_", _TWO),
+    *_layers("mask_decoder.embedding_maskfeature", "mask_decoder.mask_", _TWO),
 )
+_NECK = {0: "conv1", 1: "layer_norm1", 2: "conv2", 3: "layer_norm2"}
 _HUB_FIRST: _Rules = (
     *_HUB_DECODER,
     (r"^image_encoder\.blocks\.(\d+)\.norm(\d)\.", r"image_encoder.layers.\1.layer_norm\2."),
     (r"^image_encoder\.blocks\.", "image_encoder.layers."),
     (r"^image_encoder\.patch_embed\.proj\.", "image_encoder.patch_embed.projection."),
-    (r"^image_encoder\.neck\.0\.", "image_encoder.neck.conv1."),
-    (r"^image_encoder\.neck\.1\.", "image_encoder.neck.layer_norm1."),
-    (r"^image_encoder\.neck\.2\.", "image_encoder.neck.conv2."),
-    (r"^image_encoder\.neck\.3\.", "image_encoder.neck.layer_norm2."),
+    *_layers("image_encoder.neck", "image_encoder.neck.", _NECK),
     (r"^image_encoder\.", "vision_encoder."),
 )
 _HUB_SECOND: _Rules = (
