@@ -8,21 +8,13 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Numbers = npt.NDArray[np.int64]
 Join = tuple[int, int, float]
-
-
-class Criterion(Protocol):
-    """Cost of joining two regions; updated when they are joined into the first."""
-
-    def cost(self, first: int, second: int) -> float: ...
-
-    def joined(self, first: int, second: int, neighbours: set[int]) -> None: ...
 
 
 class ColourSpread:
@@ -102,7 +94,9 @@ class _Forest:
         return self.touching[first]
 
 
-def joined_at(labels: Numbers, criterion: Criterion) -> npt.NDArray[np.float32]:
+def joined_at(
+    labels: Numbers, criterion: ColourSpread | BoundaryStrength
+) -> npt.NDArray[np.float32]:
     """For every pair of regions the height at which they meet, cheapest joins first.
 
     A join is never lower than those before it. Ties go to the pair with smaller numbers.

@@ -47,28 +47,23 @@ def onnx_files(path: Path) -> list[Path]:
 
 def open_onnx(path: Path, **options: Any) -> Any:
     """The model of a folder or file; a single graph with `image` and `points` clicks itself."""
+    from segmeter.models.sam._onnx import recognised
+
     if "points" in options:
         return OnnxClicks(path, **options)
     files = onnx_files(path)
     if len(files) == 1:  # one half of a pair; the other is in the same folder
         files = sorted(path.parent.glob("*.onnx")) if path.is_file() else files
-    made = OnnxSam(*_pair(path, files), **options)
-    made.name = path.name
-    return made
-
-
-def _pair(path: Path, files: Sequence[Path]) -> tuple[Path, Path]:
-    from segmeter.models.sam._onnx import recognised
-
     kinds = [(recognised(file), file) for file in files]
-    found = {kind: [f for k, f in kinds if k == kind] for kind in ("encoder", "decoder")}
-    if any(len(of) != 1 for of in found.values()):
+    if sorted(kind for kind, _ in kinds) != ["decoder", "encoder"]:
         held = ", ".join(f"{file.name} ({kind})" for kind, file in kinds) or "no .onnx file"
         raise BadWeights(
             f"'{path}' holds {held}; give one encoder and one decoder, "
             "or 'onnx?encoder=FILE&decoder=FILE'"
         )
-    return found["encoder"][0], found["decoder"][0]
+    made = OnnxSam(**dict(kinds), **options)
+    made.name = path.name
+    return made
 
 
 @catalogue.models.add("onnx", "SAM as ONNX graphs: onnx?encoder=FILE&decoder=FILE")

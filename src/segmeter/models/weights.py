@@ -88,9 +88,8 @@ def find(name: str, given: str | Path | None = None, hub: str = "", package: str
             if path.exists() and files(path):
                 return path
         tried.append(f"'{place}'")
-    own = str(given) if given and _is_hub_id(str(given)) else hub
-    cached = _from_hub_cache(own)
-    if cached is not None:
+    is_hub_id = str(given or "").count("/") == 1 and str(given)[0] not in "./~"
+    if (cached := _from_hub_cache(str(given) if is_hub_id else hub)) is not None:
         return cached
     if _describing.get():
         return ABSENT
@@ -319,10 +318,6 @@ def _plain_numbers() -> list[Any]:
 def _damaged(file: Path, error: Exception) -> BadWeights:
     reason = str(error).split("\n")[0]
     return BadWeights(f"'{file}' is damaged or cut short ({reason}); fetch it again")
-
-
-def _is_hub_id(text: str) -> bool:
-    return text.count("/") == 1 and not text.startswith((".", "/", "~"))
 
 
 def _from_hub_cache(hub: str) -> Path | None:

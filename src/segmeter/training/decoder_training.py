@@ -159,7 +159,9 @@ def train(
     if not places or not validate:
         raise BadInput("training needs at least one object to learn from and one to validate on")
     out.mkdir(parents=True, exist_ok=True)
-    identity = _identity(model, user, learn, validate, settings)
+    names = [[scene.name for scene, _ in part] for part in (learn, validate)]
+    chosen = json.dumps(asdict(settings))
+    identity = fingerprint(model.card.fingerprint, chosen, repr(user), names)
     adam = torch.optim.AdamW(decoder.parameters(), settings.rate, weight_decay=settings.decay)
     state = _State(adam)
     if not _resumed(state, decoder, out, identity):
@@ -364,11 +366,3 @@ def _write_weights(model: Sam, path: Path, state: _State, about: Mapping[str, st
     fresh = path.with_suffix(".partial")
     save_file({prefix + k: v.contiguous() for k, v in tensors.items()}, fresh, notes)
     fresh.replace(path)
-
-
-def _identity(
-    model: Sam, user: User, learn: Encoded, validate: Encoded, settings: DecoderSettings
-) -> str:
-    """Key of a training: weights, settings, annotator and images must be equal to resume it."""
-    names = [[scene.name for scene, _ in part] for part in (learn, validate)]
-    return fingerprint(model.card.fingerprint, json.dumps(asdict(settings)), repr(user), names)

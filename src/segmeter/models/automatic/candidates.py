@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, TypeAlias
@@ -194,8 +195,11 @@ def crop_candidates(
     `compact` keeps finished masks instead of logits where these lie in the host's memory: a
     grid of 64 x 64 points has 3 GB of them, of which little survives.
     """
-    encoded = model.encode(_cropped(scene, crop))
-    height, width = crop.shape
+    looked_at, (height, width) = scene, crop.shape
+    if crop.shape != scene.shape:
+        name = f"{scene.id}@{crop.left},{crop.top},{crop.right},{crop.bottom}"
+        looked_at = Image(scene.dataset, name, np.ascontiguousarray(scene.pixels[crop.window]), [])
+    encoded = model.encode(looked_at)
     layout = options.grids[crop.layer] if options.grids else grid(options.points_in(crop.layer))
     xy = layout * np.array([width, height])
     # `published` takes a place between pixels for a pixel's number: half a pixel off.
@@ -281,7 +285,9 @@ def passes(
     options: Options,
 ) -> npt.NDArray[np.bool_]:
     """Which candidates score high, hold still and cover little enough."""
-    passed = areas < options.cover_limit * shape[0] * shape[1]
+    usual = 0.95 if options.protocol == "corrected" else math.inf
+    covers = usual if options.covers is None else options.covers
+    passed = areas < covers * shape[0] * shape[1]
     if options.score > 0:
         passed &= scores > np.float32(options.score)
     if options.stability > 0:
@@ -295,11 +301,3 @@ def _pasted(mask: Mask, low: tuple[int, int], shape: tuple[int, int]) -> Mask:
     if not mask:
         return Mask.empty(shape)
     return Mask(shape, (mask.low[0] + low[0], mask.low[1] + low[1]), mask.bits)
-
-
-def _cropped(scene: Scene, crop: Crop) -> Scene:
-    if crop.shape == scene.shape:
-        return scene
-    name = f"{scene.id}@{crop.left},{crop.top},{crop.right},{crop.bottom}"
-    pixels = np.ascontiguousarray(scene.pixels[crop.window])
-    return Image(scene.dataset, name, pixels, [])

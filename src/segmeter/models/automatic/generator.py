@@ -113,15 +113,7 @@ def _between_crops(
     crops: Sequence[Kept], shape: tuple[int, int], options: Options
 ) -> list[AutomaticMask]:
     """All crops together; where they overlap, what smaller crops saw stays."""
-    every = [mask for kept in crops for mask in _drawn(kept, shape, options)]
-    if len(crops) == 1:
-        return every
-    sizes = np.array([math.prod(one.crop.shape) for one in every], dtype=np.float32)
-    return _suppressed(every, np.float32(1) / sizes, options.crop_nms, options)
-
-
-def _drawn(kept: Kept, shape: tuple[int, int], options: Options) -> list[AutomaticMask]:
-    return [
+    every = [
         AutomaticMask(
             mask,
             float(kept.scores[i]),
@@ -130,8 +122,13 @@ def _drawn(kept: Kept, shape: tuple[int, int], options: Options) -> list[Automat
             kept.crop,
             tuple(kept.boxes[i].tolist()),
         )
+        for kept in crops
         for i, mask in enumerate(kept.masks(shape, options.threshold))
     ]
+    if len(crops) == 1:
+        return every
+    sizes = np.array([math.prod(one.crop.shape) for one in every], dtype=np.float32)
+    return _suppressed(every, np.float32(1) / sizes, options.crop_nms, options)
 
 
 def _cleaned(masks: Sequence[AutomaticMask], options: Options) -> list[AutomaticMask]:

@@ -104,13 +104,6 @@ class Options:
         for name, kind in _CHOICES.items():
             check_choice(name, getattr(self, name), get_args(kind))
 
-    @property
-    def cover_limit(self) -> float:
-        """The share of the image from which on a mask is removed; above 1 for never."""
-        if self.covers is not None:
-            return self.covers
-        return 0.95 if self.protocol == "corrected" else math.inf
-
     def points_in(self, layer: int) -> int:
         """Points on a side in a crop of a layer."""
         return int(self.points / self.fewer**layer)

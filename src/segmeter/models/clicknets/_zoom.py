@@ -118,7 +118,12 @@ class Zoom:
             if self.skip_clicks >= 0:
                 return whole, kept
             box = _all(image)
-        if kept is None or self._outgrown(kept, box, spots):
+        if kept is not None:
+            top, bottom, left, right = kept
+            inside = all(
+                top <= y < bottom and left <= x < right for y, x, positive in spots if positive
+            )  # the last row and column count as outside
+        if kept is None or not inside or overlap(box, kept) < self.replace_below:
             kept = box
         return ZoomFrame(image, self._input_size(kept), kept, kept), kept
 
@@ -149,14 +154,6 @@ class Zoom:
         centre = 0.5 * (first + last)
         half = max(self.expansion * (last - first + 1), self.min_crop) / 2
         return max(0, round(centre - half)), min(length - 1, round(centre + half))
-
-    def _outgrown(self, kept: ZoomBox, box: ZoomBox, spots: Sequence[Spot]) -> bool:
-        """A positive click outside (the last row and column count as outside), or moved."""
-        top, bottom, left, right = kept
-        outside = any(
-            positive and not (top <= y < bottom and left <= x < right) for y, x, positive in spots
-        )
-        return outside or overlap(box, kept) < self.replace_below
 
     def _input_size(self, box: ZoomBox) -> tuple[int, int]:
         if isinstance(self.target, tuple):

@@ -152,18 +152,15 @@ class Sam(weight_files.CheckpointModel):
 
         named = self.kind.name if self._configured and self.kind.family == "sam2" else ""
         found = read_checkpoint(self.weights_path, named, headers_only=headers_only)
-        if found.model != self.kind.name and not _same_for_images(found, self.kind.name):
+        # SAM 2 and 2.1 differ in video tensors only, which files for images may lack.
+        video = any(is_unused(k) and "obj_score" not in k for k in found.tensors)
+        same = not video and found.model.replace("sam2-", "sam2.1-") == self.kind.name
+        if found.model != self.kind.name and not same:
             raise BadWeights(
                 f"'{self.weights_path}' holds weights of '{found.model}', not of "
                 f"'{self.kind.name}'; use --model {found.model}?weights={self.weights_path}"
             )
         return found
-
-
-def _same_for_images(found: Checkpoint, name: str) -> bool:
-    """SAM 2 and 2.1 differ in video tensors only, which files for images may lack."""
-    video = any(is_unused(k) and "obj_score" not in k for k in found.tensors)
-    return not video and found.model.replace("sam2-", "sam2.1-") == name
 
 
 _HUB_ONLY = ("sam3", "edgetam")

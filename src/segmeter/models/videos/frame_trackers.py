@@ -81,13 +81,14 @@ class EncodedVideo:
 
     def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
         """The object in all frames, from all prompts `(t, y, x)` at once."""
-        return [MaskPrediction(self._tracked(request.prompts)) for request in requests]
-
-    def _tracked(self, prompts: Sequence[Prompt]) -> FrameMasks:
-        track = self.begin()
-        for t, some in sorted(by_frame(prompts).items()):
-            track.prompt(t, some)
-        return FrameMasks.of_frames(dict(track.segment()), self.video.shape)
+        found = []
+        for request in requests:
+            track = self.begin()
+            for t, some in sorted(by_frame(request.prompts).items()):
+                track.prompt(t, some)
+            masks = FrameMasks.of_frames(dict(track.segment()), self.video.shape)
+            found.append(MaskPrediction(masks))
+        return found
 
 
 @catalogue.models.add("hand-over", summary="tracker: an image model, each mask prompts the next")
@@ -160,7 +161,10 @@ class HandOverVideo(EncodedVideo):
         """
         if (only := only_masks(prompts)) is not None:
             return only, before
-        key = (t, before, tuple(self._taken(prompts)))
+        abilities = self.tracker.inner.card.abilities
+        flat = prompts if "scribble" in abilities else clicks_for_strokes(prompts, _STROKE_CLICKS)
+        taken = (p for p in flat if not isinstance(p, MaskHint) or "mask" in abilities)
+        key = (t, before, tuple(taken))
         if key not in self._answers:
             state = self._answers[before].state if before else None
             (self._answers[key],) = self.encoded(t).predict([Request(key[2], state)])
@@ -200,12 +204,6 @@ class HandOverVideo(EncodedVideo):
         if isinstance(inner, ReadsTargets) and inner.reads_targets:  # synthetic models
             targets = [Target(x.id, x.mask.slice(t)) for x in video.targets]
         return Image(video.dataset, f"{video.id} frame {t}", video.frame(t), targets)
-
-    def _taken(self, prompts: Sequence[Prompt]) -> Iterator[Prompt]:
-        """Prompts of a kind that the image model takes: a stroke may become clicks."""
-        abilities = self.tracker.inner.card.abilities
-        flat = prompts if "scribble" in abilities else clicks_for_strokes(prompts, _STROKE_CLICKS)
-        return (p for p in flat if not isinstance(p, MaskHint) or "mask" in abilities)
 
     def _step(self, source: int, t: int, mask: Mask) -> Mask:
         """The mask of a neighbouring frame, from that of frame `source`."""

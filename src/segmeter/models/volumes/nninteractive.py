@@ -129,7 +129,11 @@ class NnInteractiveEncodedScene:
                     middle = (sum(ends[0]) - 1) // 2  # the lower of two
                     ends[0] = [middle, middle + 1]
                 session.add_bbox_interaction(ends, True)
-            case Scribble(points, positive) if _closed(points):
+            case Scribble(points, positive) if (
+                len(points) > 3
+                and points[0] == points[-1]
+                and len({round(point[0]) for point in points}) == 1
+            ):  # a lasso: a stroke in one slice that ends where it began
                 session.add_lasso_interaction(_filled(points, self.volume.shape), positive)
             case Scribble(points, positive):
                 stroke = drawn(points, self.volume.shape, session.preferred_scribble_thickness)
@@ -138,12 +142,6 @@ class NnInteractiveEncodedScene:
                 session.add_initial_seg_interaction(mask.dense().astype(np.uint8))
             case _:
                 raise BadInput(f"'{_NAME}' takes no text; prompt it with clicks, boxes or strokes")
-
-
-def _closed(points: Sequence[Point]) -> bool:
-    """Whether a stroke in one slice ends where it began: a lasso."""
-    one_slice = len({round(point[0]) for point in points}) == 1
-    return len(points) > 3 and one_slice and points[0] == points[-1]
 
 
 def drawn(

@@ -97,11 +97,6 @@ class PreparedSlices:
         """As the data says, or CT where the voxels tell; empty where nothing does."""
         return self._modality or ("CT (by its voxels)" if looks_like_ct(self.voxels) else "")
 
-    @property
-    def shared_range(self) -> tuple[float, float] | None:
-        """Darkest and brightest value of all slices; None where each slice has its own."""
-        return self.range if self.preparation.scope in ("volume", "window") else None
-
     @cached_property
     def range(self) -> tuple[float, float]:
         """Darkest and brightest value, of volumes whose slices share them."""

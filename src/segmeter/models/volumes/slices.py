@@ -21,7 +21,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, ProtocolName
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, moved
 from segmeter.core.scenes import Image
-from segmeter.core.seeds import fingerprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +163,6 @@ class SliceStore:
                 self.used_bytes -= _bytes(dropped)
             found |= made
         return [found[key] for key in keys]
-
-
-def content_key(seen: npt.NDArray[Any], *more: object) -> str:
-    """A digest of a slice's type, shape and values, and of anything else that matters."""
-    return fingerprint(seen.dtype.str, *seen.shape, np.ascontiguousarray(seen).tobytes(), *more)
 
 
 def _bytes(encoded: EncodedScene) -> int:

@@ -28,6 +28,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, ModelCard, Prediction, ProtocolName, Request
 from segmeter.core.prompts import MaskHint, Prompt
 from segmeter.core.scenes import Image, Pixels, Scene, Volume
+from segmeter.core.seeds import fingerprint
 from segmeter.models.adapters import as_volume
 from segmeter.models.volumes.preparation import Heard, PreparedSlices, Values, prepared
 from segmeter.models.volumes.slices import (
@@ -39,7 +40,6 @@ from segmeter.models.volumes.slices import (
     SliceRequest,
     SliceStore,
     TakesPolicy,
-    content_key,
     flattened,
     turned,
     turned_mask,
@@ -141,7 +141,8 @@ class _Prepared:
         if place not in self._keys:
             fresh[z] = self.seen(protocol, z)
             own = (self._volume.name, *place) if self._model.reads_targets else ()
-            self._keys[place] = content_key(fresh[z], *own)
+            seen = np.ascontiguousarray(fresh[z])
+            self._keys[place] = fingerprint(seen.dtype.str, *seen.shape, seen.tobytes(), *own)
         return self._keys[place]
 
     def slices(self, protocol: ProtocolName) -> PreparedSlices:
@@ -188,7 +189,8 @@ class SliceEncodedScene:
     @property
     def window(self) -> tuple[float, float] | None:
         """Darkest and brightest value that the model sees; None where each slice has its own."""
-        return self._prepared.slices(self.protocol).shared_range
+        slices = self._prepared.slices(self.protocol)
+        return slices.range if slices.preparation.scope in ("volume", "window") else None
 
     def in_protocol(self, protocol: ProtocolName) -> SliceEncodedScene:
         """The same volume in a protocol; embeddings are shared where slices agree."""
