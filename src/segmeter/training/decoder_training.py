@@ -22,11 +22,13 @@ import torch
 from torch import Tensor
 
 from segmeter.core.errors import BadInput, RunConflict
+from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import fingerprint, generator
 from segmeter.core.users import User
 from segmeter.core.wording import counted
+from segmeter.measures.objects import iou
 from segmeter.models.checkpoints import read_checkpoint
 from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._encoded import SamEncodedScene
@@ -34,6 +36,7 @@ from segmeter.models.sam._prompt_batches import Policy
 from segmeter.models.sam.model import Sam
 from segmeter.models.sam.tensor_names import source_name
 from segmeter.models.weights import DAMAGED
+from segmeter.stats.intervals import Interval, Resampling
 from segmeter.training.annotation_rounds import (
     MOST_SHARE,
     AnnotatedObject,
@@ -41,10 +44,11 @@ from segmeter.training.annotation_rounds import (
     round_losses,
     schedule,
 )
-from segmeter.training.noc_changes import ClickCounts, click_counts
 
 WEIGHTS, _STATE, _HISTORY = "model.safetensors", "state.pt", "history.json"
 Encoded = list[tuple[Scene, SamEncodedScene]]
+ClickCounts = Mapping[tuple[str, str], int]
+"""Clicks per object, by scene and target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +212,22 @@ def encoded_scenes(model: Sam, scenes: Sequence[Scene], cache: Path | None = Non
 
 
 def clicks_needed(scenes: Encoded, user: User, settings: DecoderSettings) -> ClickCounts:
-    """Clicks to the goal for every object, in the protocol of the training."""
-    goal, rounds, protocol = settings.goal, settings.most_clicks, settings.protocol
-    return click_counts(
-        scenes, user, goal=goal, rounds=rounds, protocol=protocol, seed=settings.seed
-    )
+    """Clicks until the IoU reaches the goal, for every object; the most where it never does."""
+    counts, goal = {}, settings.goal
+    for scene, encoded in scenes:
+        made = simulate(
+            scene,
+            encoded,
+            [SimulatedSession(target, user, settings.protocol) for target in scene.targets],
+            settings.most_clicks,
+            lambda target, mask: {"iou": iou(target.mask, mask, target.ignore)},
+            seed=settings.seed,
+            until=lambda scores: scores["iou"] >= goal,
+        )
+        for one in made:
+            reached = (r.number for r in one.rounds if r.scores["iou"] >= goal)
+            counts[scene.name, one.simulated.target.id] = next(reached, settings.most_clicks)
+    return counts
 
 
 def _step(
@@ -366,3 +381,46 @@ def _write_weights(model: Sam, path: Path, state: _State, about: Mapping[str, st
     fresh = path.with_suffix(".partial")
     save_file({prefix + k: v.contiguous() for k, v in tensors.items()}, fresh, notes)
     fresh.replace(path)
+
+
+@dataclass(frozen=True, slots=True)
+class NocChange:
+    """Mean clicks per object before and after training, and the paired difference.
+
+    The interval is that of the difference after - before, bootstrapped over images.
+    """
+
+    dataset: str
+    user: str
+    images: int
+    objects: int
+    before: float
+    after: float
+    difference: Interval
+
+    @property
+    def significant(self) -> bool:
+        """Whether the interval excludes zero."""
+        return self.difference.low > 0 or self.difference.high < 0
+
+
+def noc_change(dataset: str, user: str, before: ClickCounts, after: ClickCounts) -> NocChange:
+    """Compare two decoders object by object.
+
+    >>> before = {("a/1", "x"): 4, ("a/1", "y"): 2, ("a/2", "x"): 6}
+    >>> change = noc_change("a", "centre-click", before, {key: 1 for key in before})
+    >>> change.before, change.after, change.difference.value
+    (4.0, 1.0, -3.0)
+    """
+    keys = list(before)
+    scenes = [scene for scene, _ in keys]
+    differences = [after[key] - before[key] for key in keys]
+    return NocChange(
+        dataset,
+        user,
+        len(set(scenes)),
+        len(keys),
+        sum(before.values()) / len(keys),
+        sum(after[key] for key in keys) / len(keys),
+        Resampling(scenes, seed=dataset).interval(differences),
+    )
