@@ -135,7 +135,7 @@ def test_half_precision_changes_real_scores_by_no_more_than_stated(real_weights,
     points = np.stack([rows, columns], axis=1)[:: len(rows) // 5]
     looked = model.encode(scene)
     exact = single_click_scores(looked, points, thing, boundary=False)
-    rough = single_click_scores(looked, points, thing, boundary=False, half=True)
+    rough = single_click_scores(looked, points, thing, boundary=False, dtype=torch.float16)
     assert np.abs(rough - exact)[:, 0].max() <= 6e-4
     assert (rough != exact).any()
 

@@ -148,8 +148,8 @@ def together(device: torch.device) -> int:
     most = TOGETHER.get(device.type, 64)
     if device.type != "cuda":
         return most
-    state = torch.cuda.get_device_properties(device).total_memory
-    return int(min(most, max(16, state // CLICK_BYTES)))
+    memory = torch.cuda.get_device_properties(device).total_memory
+    return int(min(most, max(16, memory // CLICK_BYTES)))
 
 
 @torch.no_grad()
@@ -160,7 +160,6 @@ def single_click_scores(
     judge_pair: JudgePair,
     band_px: int,
     *,
-    half: bool | None = None,
     dtype: torch.dtype | None = None,
     compiled: bool = False,
     progress: Callable[[int, int], None] | None = None,
@@ -175,23 +174,20 @@ def single_click_scores(
         IoU and Boundary IoU of a mask: on a processor the quicker way.
     band_px
         Width of the boundary's band; 0 leaves Boundary IoU out.
-    half
-        Compute in float16, the default on CUDA; in float32 masks are those of `predict`. Of
+    dtype
+        By default float16 on CUDA, else float32, in which masks are those of `predict`. Of
         3111 clicks with MobileSAM on GrabCut's first images, IoU changed by 1e-5 in the
         median and by 6e-4 at most in 99 %. Where the model can hardly decide which of its
         masks to show, a click may get another one (0.17 in one case). bfloat16 decides
         otherwise at one click in a hundred, so it is not used (perf/click_response.py --error).
-    dtype
-        What to compute in, if neither of these two.
     compiled
         Let torch compile decoder and judge; worth it from some ten thousand clicks on.
     """
     if encoded.embedding.quality is not None:
         return None
     device = encoded.network.device
-    half = device.type == "cuda" if half is None else half
-    dtype = dtype or (torch.float16 if half else torch.float32)
-    decode = click_decoder(encoded, dtype)
+    usual = torch.float16 if device.type == "cuda" else torch.float32
+    decode = click_decoder(encoded, dtype or usual)
     decode = torch.compile(decode, dynamic=False) if compiled else decode
     judge = None
     if device.type == "cuda":

@@ -171,25 +171,22 @@ class Heard:
     asked: Several = ()
     passed: Several = ()
 
-    def new(self, prompts: Several) -> Several:
-        """Those that were not heard; all of them when earlier ones are not said again.
-
-        >>> from segmeter.core.prompts import Click
-        >>> first, second = Click((1, 1, 1)), Click((2, 2, 2))
-        >>> Heard((first,), (first,)).new((first, second)) == (second,)
-        True
-        """
-        return prompts[len(self.asked) :] if self.repeated_in(prompts) else prompts
-
     def repeated_in(self, prompts: Several) -> bool:
         """Whether prompts begin with all that was heard, and say something new."""
         known = len(self.asked)
         return 0 < known < len(prompts) and prompts[:known] == self.asked
 
     def newest_first(self, prompts: Several) -> Several:
-        """The new ones, then what was handed on before."""
-        earlier = self.passed if self.repeated_in(prompts) else ()
-        return (*self.new(prompts), *earlier)
+        """Those not heard yet, then what was handed on; all, when earlier ones are not said again.
+
+        >>> from segmeter.core.prompts import Click
+        >>> first, second = Click((1, 1, 1)), Click((2, 2, 2))
+        >>> Heard((first,), (first,)).newest_first((first, second)) == (second, first)
+        True
+        """
+        if not self.repeated_in(prompts):
+            return prompts
+        return (*prompts[len(self.asked) :], *self.passed)
 
 
 Size = tuple[int, int, int]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -127,34 +127,15 @@ class _TurnedBack:
         return turned_mask(self.inner.mask(candidate))
 
 
-class _Prepared:
-    """A volume's slices in both protocols, as a model sees them, each named by its content."""
+class _Prepared(dict[ProtocolName, PreparedSlices]):
+    """A volume's slices by protocol, as 0 to 255, with `names` of slices by their content."""
 
-    def __init__(self, volume: Volume, model: Slicewise) -> None:
-        self._volume, self._model = volume, model
-        self._slices: dict[ProtocolName, PreparedSlices] = {}
-        self._keys: dict[tuple[ProtocolName, int], str] = {}
+    def __init__(self, volume: Volume, family: str) -> None:
+        self.volume, self.family = volume, family
+        self.names: dict[tuple[ProtocolName, int], str] = {}
 
-    def key(self, protocol: ProtocolName, z: int, fresh: dict[int, Seen]) -> str:
-        """The slice's content as a key, kept; a slice prepared for it goes into `fresh`."""
-        place = (protocol, z)
-        if place not in self._keys:
-            fresh[z] = self.seen(protocol, z)
-            own = (self._volume.name, *place) if self._model.reads_targets else ()
-            seen = np.ascontiguousarray(fresh[z])
-            self._keys[place] = fingerprint(seen.dtype.str, *seen.shape, seen.tobytes(), *own)
-        return self._keys[place]
-
-    def slices(self, protocol: ProtocolName) -> PreparedSlices:
-        """All slices as 0 to 255, along the scene's axes."""
-        if protocol not in self._slices:
-            family = self._model.inner.card.family
-            self._slices[protocol] = prepared(self._volume, family, protocol)
-        return self._slices[protocol]
-
-    def seen(self, protocol: ProtocolName, z: int) -> Seen:
-        values = self.slices(protocol).slice(z)
-        return self._model.seen(values if protocol == "published" else values[::-1, ::-1])
+    def __missing__(self, protocol: ProtocolName) -> PreparedSlices:
+        return self.setdefault(protocol, prepared(self.volume, self.family, protocol))
 
 
 @capable(FollowsProtocol, KeepsState)
@@ -174,7 +155,8 @@ class SliceEncodedScene:
     ) -> None:
         self.model, self.volume = model, volume
         self.protocol: ProtocolName = protocol
-        self._prepared = prepared or _Prepared(volume, model)
+        family = model.inner.card.family
+        self._prepared = _Prepared(volume, family) if prepared is None else prepared
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -189,7 +171,7 @@ class SliceEncodedScene:
     @property
     def window(self) -> tuple[float, float] | None:
         """Darkest and brightest value that the model sees; None where each slice has its own."""
-        slices = self._prepared.slices(self.protocol)
+        slices = self._prepared[self.protocol]
         return slices.range if slices.preparation.scope in ("volume", "window") else None
 
     def in_protocol(self, protocol: ProtocolName) -> SliceEncodedScene:
@@ -244,20 +226,33 @@ class SliceEncodedScene:
         for z in slices:
             if not 0 <= z < self.shape[0]:
                 raise BadInput(f"{self.volume.name} has no slice {z}: it has {self.shape[0]}")
-        fresh: dict[int, Seen] = {}
-        keys = [self._prepared.key(self.protocol, z, fresh) for z in slices]
-        found = self.model.store.encoded_scenes(keys, partial(self._looks, slices, fresh))
+        fresh: dict[int, Seen] = {}  # slices that were prepared for their names
+        names = [self._name(z, fresh) for z in slices]
+
+        def encode(places: Sequence[int]) -> Sequence[EncodedScene]:
+            wanted = [slices[i] for i in places]
+            seen = [fresh[z] if z in fresh else self._seen(z) for z in wanted]
+            if self.model.reads_targets:
+                planes = zip(wanted, seen, strict=True)
+                return [self.model.inner.encode(self._with_targets(*plane)) for plane in planes]
+            return self.model.encode_slices(self.volume, seen)
+
+        found = self.model.store.encoded_scenes(names, encode)
         return [self.model.in_protocol(encoded, self.protocol) for encoded in found]
 
-    def _looks(
-        self, slices: Sequence[int], fresh: Mapping[int, Seen], places: Sequence[int]
-    ) -> Sequence[EncodedScene]:
-        wanted = [slices[i] for i in places]
-        seen = [fresh[z] if z in fresh else self._prepared.seen(self.protocol, z) for z in wanted]
-        if self.model.reads_targets:
-            planes = zip(wanted, seen, strict=True)
-            return [self.model.inner.encode(self._with_targets(*plane)) for plane in planes]
-        return self.model.encode_slices(self.volume, seen)
+    def _name(self, z: int, fresh: dict[int, Seen]) -> str:
+        """A slice's name by its content; one that is prepared for it goes into `fresh`."""
+        names, place = self._prepared.names, (self.protocol, z)
+        if place not in names:
+            fresh[z] = seen = np.ascontiguousarray(self._seen(z))
+            own = (self.volume.name, *place) if self.model.reads_targets else ()
+            names[place] = fingerprint(seen.dtype.str, *seen.shape, seen.tobytes(), *own)
+        return names[place]
+
+    def _seen(self, z: int) -> Seen:
+        """A slice as the model takes it."""
+        values = self._prepared[self.protocol].slice(z)
+        return self.model.seen(values[::-1, ::-1] if self.upright else values)
 
     def _with_targets(self, z: int, pixels: Seen) -> Image:
         """A slice with the targets in it, for synthetic models that are made from them."""
