@@ -21,8 +21,12 @@ from segmeter.core.prompts import Box, Click  # noqa: E402
 from segmeter.core.scenes import SceneHeader, Volume  # noqa: E402
 from segmeter.models.sam._vit import VitAttention, VitBlock  # noqa: E402
 from segmeter.models.volumes._networks import SamMed3dNetwork  # noqa: E402
-from segmeter.models.volumes.preparation import cube_around, resampled  # noqa: E402
-from segmeter.models.volumes.sam_med3d import SamMed3d, SamMed3dEncodedScene  # noqa: E402
+from segmeter.models.volumes.sam_med3d import (  # noqa: E402
+    SamMed3d,
+    SamMed3dEncodedScene,
+    cube_around,
+    resampled,
+)
 
 
 @pytest.fixture(scope="module")

@@ -20,15 +20,7 @@ from segmeter.core.prompts import Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models.adapters import LazyPrediction, as_volume
 from segmeter.models.fetching import ByHand, offer
-from segmeter.models.volumes.preparation import (
-    Cube,
-    Heard,
-    cube_around,
-    interpolated,
-    percentiles,
-    resampled,
-    resampled_size,
-)
+from segmeter.models.volumes.preparation import Heard, interpolated, percentiles
 from segmeter.models.weights import CheckpointModel, named_tensors
 
 if TYPE_CHECKING:
@@ -42,6 +34,8 @@ _MM = 1.5
 _SIDE = 128
 _KEPT_CUBES = 8
 _SPARE = ("pixel_mean", "pixel_std")
+_ANISOTROPIC = 3.0
+Size = tuple[int, int, int]
 
 
 class SamMed3d(CheckpointModel):
@@ -262,6 +256,67 @@ def _points(prompt: Prompt) -> list[tuple[Sequence[float], bool]]:
 def _less(point: Sequence[float], cube: Cube) -> Point3:
     x, y, z = (p - b for p, b in zip(point, cube.begin, strict=True))
     return x, y, z
+
+
+@dataclass(frozen=True, slots=True)
+class Cube:
+    """A cube of a volume by its first voxel on each axis; it may reach past the volume."""
+
+    begin: Size
+    side: int
+
+    def cut(self, values: Values) -> Values:
+        """The cube's values; zeros where it reaches past the volume."""
+        found = np.zeros((self.side,) * 3, values.dtype)
+        here, there = self._both(values.shape)
+        found[here] = values[there]
+        return found
+
+    def paste(self, cube: npt.NDArray[Any], into: npt.NDArray[Any]) -> None:
+        """Put a cube's values back into the volume."""
+        here, there = self._both(into.shape)
+        into[there] = cube[here]
+
+    def holds(self, point: Sequence[float]) -> bool:
+        return all(b <= p < b + self.side for b, p in zip(self.begin, point, strict=True))
+
+    def _both(self, shape: Sequence[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+        """The overlap of cube and volume, as slices of each."""
+        begin = np.array(self.begin)
+        low = begin.clip(0)
+        high = np.minimum(begin + self.side, shape).clip(low)
+        return tuple(map(slice, low - begin, high - begin)), tuple(map(slice, low, high))
+
+
+def cube_around(points: Sequence[Sequence[int]], side: int = 128) -> Cube:
+    """The cube around the middle of all points; half a voxel is rounded down.
+
+    >>> cube_around([(100, 90, 80)]).begin
+    (36, 26, 16)
+    """
+    low, high = np.min(points, axis=0), np.max(points, axis=0) + 1
+    x, y, z = (int(n) // 2 - side // 2 for n in low + high)
+    return Cube((x, y, z), side)
+
+
+def resampled_size(size: Sequence[int], spacing_mm: Sequence[float], to_mm: float) -> Size:
+    """Voxels on each axis at another spacing, at least one."""
+    x, y, z = (max(1, round(n * s / to_mm)) for n, s in zip(size, spacing_mm, strict=True))
+    return x, y, z
+
+
+def resampled(values: Values, size: Sequence[int], spacing_mm: Sequence[float]) -> Values:
+    """A volume at another size, linear between voxel centres, without antialias.
+
+    Along the one axis of much larger spacing (three times the smallest) the nearest voxel
+    counts: nothing lies between slices that far apart.
+    """
+    largest = max(spacing_mm)
+    coarse = [axis for axis, spacing in enumerate(spacing_mm) if spacing == largest]
+    if largest / min(spacing_mm) <= _ANISOTROPIC or len(coarse) > 1:
+        return interpolated(values, size, "trilinear")
+    within = [n if axis not in coarse else values.shape[axis] for axis, n in enumerate(size)]
+    return interpolated(interpolated(values, within, "trilinear"), size, "nearest-exact")
 
 
 _TAKES = frozenset({"click", "scribble", "volume"})
