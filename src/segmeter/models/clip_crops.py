@@ -158,15 +158,10 @@ class ClipMasks:
     @cached_property
     def card(self) -> ModelCard:
         under = self.proposals.card
-        return ModelCard(
-            name="clip-masks",
-            summary=f"{under.name}, ranked by CLIP",
-            abilities=frozenset({"text", "example"}),
-            licence=" and ".join(dict.fromkeys((under.licence, "MIT"))),
-            citation="radford2021",
-            family="clip",
-            fingerprint=f"{under.fingerprint}-{fingerprint(self.path)}",
-        )
+        about, takes = f"{under.name}, ranked by CLIP", frozenset({"text", "example"})
+        licence = " and ".join(dict.fromkeys((under.licence, "MIT")))
+        digest = f"{under.fingerprint}-{fingerprint(self.path)}"
+        return ModelCard("clip-masks", about, takes, licence, "radford2021", "clip", digest)
 
     def encode(self, scene: Scene) -> ConceptScene:
         """Proposals and their embeddings, made when first needed."""

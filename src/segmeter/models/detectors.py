@@ -126,7 +126,6 @@ class PicoDet(OnnxDetector):
     inputs = frozenset({"image", "scale_factor"})
 
     def detect(self, pixels: Pixels) -> list[Detection]:
-        """Boxes in the image's pixels, the best first."""
         from PIL import Image
 
         height, width = pixels.shape[:2]
@@ -173,7 +172,6 @@ class YoloxNano(OnnxDetector):
         self.overlap = overlap
 
     def detect(self, pixels: Pixels) -> list[Detection]:
-        """Boxes in the image's pixels, the best first."""
         frame, scale = _letter_box(pixels)
         rows = _decoded(self.run({"images": frame})[0]).astype(float)
         scores = rows[:, 4:5] * rows[:, 5:]

@@ -131,10 +131,13 @@ class Watershed:
         self.sigma, self.apart = sigma, apart
 
     def segment(self, scene: Scene) -> Segmentation:
-        from scipy.ndimage import label, minimum_filter
+        from scipy.ndimage import gaussian_gradient_magnitude, label, minimum_filter
         from skimage.segmentation import watershed
 
-        ridge = _gradient(_lab(scene), self.sigma)
+        colours = _lab(scene)
+        channels = [gaussian_gradient_magnitude(colours[..., c], self.sigma) for c in range(3)]
+        strength = np.sqrt(np.sum(np.square(channels), axis=0))  # in Lab units a pixel
+        ridge = np.asarray(strength / (1 + strength))
         basins, _ = label(ridge == minimum_filter(ridge, size=self.apart))  # lowest within a window
         # The library gives this function no types.
         found = watershed(ridge, markers=basins)  # type: ignore[no-untyped-call]
@@ -172,15 +175,6 @@ def _lab(scene: Scene) -> npt.NDArray[np.float64]:
     from skimage.color import rgb2lab
 
     return np.asarray(rgb2lab(scene.pixels), dtype=np.float64)
-
-
-def _gradient(colours: npt.NDArray[np.float64], sigma: float) -> npt.NDArray[np.float64]:
-    """Strength of the colour gradient in 0..1: x / (1 + x) of Lab units a pixel."""
-    from scipy.ndimage import gaussian_gradient_magnitude
-
-    channels = [gaussian_gradient_magnitude(colours[..., c], sigma) for c in range(3)]
-    strength = np.sqrt(np.sum(np.square(channels), axis=0))
-    return np.asarray(strength / (1 + strength))
 
 
 def _components(down: npt.NDArray[np.bool_], right: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:

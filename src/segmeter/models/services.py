@@ -133,21 +133,18 @@ class _Remote:
         if isinstance(reply, dict) and reply.get("gone") == "image":  # the service was restarted
             self.image = self._sent()
             reply = self.model.line.call("POST", "/predict", {**asked, "image": self.image})
-        mask = _mask_of_counts(self.model.address, reply, self.scene.shape)
-        score = score_of(self.model.address, reply.get("score", 1.0))
-        return MaskPrediction(mask, score, reply.get("state"))
-
-
-def _mask_of_counts(address: str, reply: Any, shape: Sequence[int]) -> Mask:
-    if not isinstance(reply, dict) or "mask" not in reply:
-        raise strange(address, f"no mask ({short(reply)})")
-    held = reply["mask"]
-    try:
-        if tuple(held["size"]) != tuple(shape):
-            raise strange(address, f"a mask of {short(held['size'])} for an image of {list(shape)}")
-        return Mask.decoded(held["counts"], tuple(shape))
-    except (BadInput, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-        raise strange(address, f"a mask that cannot be decoded ({short(held)})") from error
+        address, shape = self.model.address, tuple(self.scene.shape)
+        if not isinstance(reply, dict) or "mask" not in reply:
+            raise strange(address, f"no mask ({short(reply)})")
+        held = reply["mask"]
+        try:
+            if tuple(held["size"]) != shape:
+                size = short(held["size"])
+                raise strange(address, f"a mask of {size} for an image of {list(shape)}")
+            mask = Mask.decoded(held["counts"], shape)
+        except (BadInput, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+            raise strange(address, f"a mask that cannot be decoded ({short(held)})") from error
+        return MaskPrediction(mask, score_of(address, reply.get("score", 1.0)), reply.get("state"))
 
 
 def score_of(address: str, told: Any) -> float:

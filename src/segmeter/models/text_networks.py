@@ -75,15 +75,10 @@ class _Network(TextNetwork):
 
     @cached_property
     def card(self) -> ModelCard:
-        return ModelCard(
-            name=self.what,
-            summary=f"{self.kind} of transformers",
-            abilities=frozenset({"text"}),
-            licence=self.about.licence,
-            citation=self.about.citation,
-            family=self.what,
-            fingerprint=weight_files.fingerprint(self.folder),
-        )
+        name, about, takes = self.what, f"{self.kind} of transformers", frozenset({"text"})
+        credits_ = (self.about.licence, self.about.citation)
+        digest = weight_files.fingerprint(self.folder)
+        return ModelCard(name, about, takes, *credits_, family=name, fingerprint=digest)
 
     @cached_property
     def network(self) -> Any:

@@ -78,22 +78,17 @@ def gpu_names() -> tuple[str, ...]:
     >>> isinstance(gpu_names(), tuple)
     True
     """
-    built = _built_for()
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return ()
+    file = Path(spec.origin).with_name("version.py")  # states what it was built for
+    built = runpy.run_path(str(file)) if file.is_file() else {"cuda": "unknown"}
     if built.get("hip") or "torch" in sys.modules:
         import torch
 
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         return tuple(torch.cuda.get_device_name(i) for i in range(count))
     return _names_by_driver() if built.get("cuda") else ()
-
-
-def _built_for() -> dict[str, Any]:
-    """The platform that the installed torch was built for, read from its version file."""
-    spec = importlib.util.find_spec("torch")
-    if spec is None or spec.origin is None:
-        return {}
-    file = Path(spec.origin).with_name("version.py")
-    return runpy.run_path(str(file)) if file.is_file() else {"cuda": "unknown"}
 
 
 def _names_by_driver() -> tuple[str, ...]:

@@ -237,7 +237,10 @@ def _loss(
         frame, shown = _frame_of_loss(members[places[0]][0]), logits[places]
         wide = frame.leave(shown.flatten(0, 1)[:, None])
         wide = wide.reshape(*shown.shape[:2], *wide.shape[-2:])
-        goals = torch.stack([_goal(members[i][0].target, frame, wide.device) for i in places])
+        masks = [torch.from_numpy(members[i][0].target.mask.dense()) for i in places]
+        goals = torch.stack(masks).to(wide.device)
+        if goals.shape[-2:] != frame.shape:
+            goals = F.interpolate(goals[:, None].float(), frame.shape, mode="area")[:, 0] > 0.5
         for which in (_THREE, _SINGLE):
             rows = [k for k, i in enumerate(places) if which in _trained_masks(*members[i])]
             if rows:
@@ -275,14 +278,6 @@ def _record(
 
 def _frame_of_loss(one: AnnotatedObject) -> Frame:
     """The frame at whose size losses are computed: the image's, at most the network's."""
-    height, width = one.encoded.frame.shape
-    side = one.encoded.frame.side
+    (height, width), side = one.encoded.frame.shape, one.encoded.frame.side
     scale = min(1.0, side / max(height, width))
     return one.encoded.network.frame((max(1, round(height * scale)), max(1, round(width * scale))))
-
-
-def _goal(target: Target, frame: Frame, device: torch.device) -> Tensor:
-    mask = torch.from_numpy(target.mask.dense()).to(device)
-    if tuple(mask.shape) == frame.shape:
-        return mask
-    return F.interpolate(mask[None, None].float(), frame.shape, mode="area")[0, 0] > 0.5

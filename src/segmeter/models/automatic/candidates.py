@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, TypeAlias
 
@@ -208,7 +208,13 @@ def crop_candidates(
         _filtered(encoded, clicks[start : start + options.batch], crop, scene, options, compact)
         for start in range(0, len(clicks), options.batch)
     ]
-    return _joined(crop, parts)
+    columns = ("place", "points", "scores", "stability", "areas", "boxes")
+    return Kept(
+        crop,
+        tuple(part.parts[0] for part in parts),
+        np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in columns),
+    )
 
 
 def _filtered(
@@ -263,18 +269,6 @@ def _answered(
     if options.score <= 0:
         return refined
     return refined.take(np.flatnonzero(refined.scores > np.float32(options.score)))
-
-
-def _joined(crop: Crop, parts: Sequence[Kept]) -> Kept:
-    """The batches of a crop as one."""
-    columns = ("place", "points", "scores", "stability", "areas", "boxes")
-    sizes = [len(part) for part in parts]
-    return Kept(
-        crop,
-        tuple(part.parts[0] for part in parts),
-        np.repeat(np.arange(len(parts)), sizes),
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in columns),
-    )
 
 
 def passes(

@@ -86,8 +86,14 @@ class ClickNetEncodedScene:
         return [LazyPrediction(partial(s.mask, self.settings.threshold), s) for s in states]
 
     def session(self, request: Request) -> Session:
-        """The network's input for a request."""
-        state = request.state if request.state is not None else self._start(request.prompts)
+        """The network's input for a request; the first starts from no mask or a given one."""
+        state, given = request.state, [p for p in request.prompts if isinstance(p, MaskHint)]
+        if state is None and given:
+            if not self.network.with_previous:
+                raise BadInput(f"{self.name}: this network has no input for a mask; give clicks")
+            state = State(self.image.new_tensor(given[-1].mask.dense()))
+        elif state is None:
+            state = State(self.image.new_zeros(self.image.shape[1:]))
         spots = _spots(request.prompts, self.name)
         frame, box = self.settings.zoom.frame(spots, state.probabilities, state.box)
         return Session(spots, state.probabilities, frame, box)
@@ -139,15 +145,6 @@ class ClickNetEncodedScene:
         for i, found in zip(again, self._probabilities([sessions[i] for i in again]), strict=True):
             maps[i] = found
         return sessions, maps
-
-    def _start(self, prompts: Sequence[Prompt]) -> State:
-        """The state before the first prediction: empty, or the mask to start from."""
-        given = [p.mask for p in prompts if isinstance(p, MaskHint)]
-        if not given:
-            return State(self.image.new_zeros(self.image.shape[1:]))
-        if not self.network.with_previous:
-            raise BadInput(f"{self.name}: this network has no input for a mask; give clicks")
-        return State(self.image.new_tensor(given[-1].dense()))
 
 
 def batches(sessions: Sequence[Session]) -> list[list[int]]:

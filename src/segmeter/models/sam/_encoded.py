@@ -46,7 +46,7 @@ from segmeter.models.sam._prompt_batches import (
     of_equal_size,
     shown_masks,
 )
-from segmeter.models.sam._resizing import Frame, enlarged, fetched
+from segmeter.models.sam._resizing import RENDERED_PIXELS, Frame, enlarged, fetched
 from segmeter.models.volumes.slices import OfAnEncodedScene, TakesPolicy
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class SamEncodedScene:
         """Masks at the scene's size from low-resolution logits `(low, low)` each."""
         if not len(logits):
             return []
-        parts = enlarged(self.frame, torch.stack(list(logits)))
+        parts = enlarged(self.frame, torch.stack(list(logits)), RENDERED_PIXELS)
         return [Mask.of(own) for part in parts for own in fetched(part > self.policy.threshold)]
 
     def keeps_state(self, prompts: tuple[Prompt, ...], protocol: ProtocolName) -> bool:

@@ -154,7 +154,7 @@ class Padded:
 Frame: TypeAlias = Squeezed | Padded
 
 
-def enlarged(frame: Frame, maps: Tensor, pixels: int = RENDERED_PIXELS) -> Iterator[Tensor]:
+def enlarged(frame: Frame, maps: Tensor, pixels: int) -> Iterator[Tensor]:
     """Maps `(n, h, w)` at the image's size, some at a time: so many pixels at once, at most."""
     largest = max(math.prod(frame.shape), frame.side**2)  # what a map becomes on its way
     for some in torch.split(maps, max(1, pixels // largest)):

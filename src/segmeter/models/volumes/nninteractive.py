@@ -54,15 +54,10 @@ class NnInteractive:
 
     @cached_property
     def card(self) -> ModelCard:
-        return ModelCard(
-            name=_NAME,
-            summary=_SUMMARY,
-            abilities=frozenset({"click", "box", "scribble", "mask", "volume"}),
-            licence="package Apache-2.0, official checkpoint CC BY-NC-SA 4.0",
-            citation="isensee2025",
-            family=_NAME,
-            fingerprint=weight_files.fingerprint(self._checkpoint)[:16],
-        )
+        takes = frozenset({"click", "box", "scribble", "mask", "volume"})
+        licence = "package Apache-2.0, official checkpoint CC BY-NC-SA 4.0"
+        digest = weight_files.fingerprint(self._checkpoint)[:16]
+        return ModelCard(_NAME, _SUMMARY, takes, licence, "isensee2025", _NAME, digest)
 
     @cached_property
     def session(self) -> Any:

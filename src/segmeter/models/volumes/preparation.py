@@ -114,7 +114,15 @@ class PreparedSlices:
     def slice(self, z: int) -> Values:
         """One slice `(Y, X)`, float32."""
         plane = np.asarray(self.voxels[z], dtype=np.float64)
-        low, high = self._ends(plane)
+        match self.preparation.scope:
+            case "volume" | "window":
+                low, high = self.range
+            case "slice":
+                low, high = float(plane.min()), float(plane.max())
+            case "positive slice":
+                inside = plane[plane > 0]
+                # The original fails on a slice without such voxels; here it is all dark.
+                low, high = percentiles(inside) if inside.size else (0.0, 0.0)
         clipped = plane.clip(low, high)
         if self.preparation.rounding == "clip only":
             return clipped.astype(np.float32)
@@ -123,17 +131,6 @@ class PreparedSlices:
         scaled = (clipped - low) / (high - low + self.preparation.softener or 1.0) * 255
         as_bytes = {"round": np.round, "truncate": np.trunc}.get(self.preparation.rounding)
         return (as_bytes(scaled) if as_bytes else scaled).astype(np.float32)
-
-    def _ends(self, plane: npt.NDArray[np.float64]) -> tuple[float, float]:
-        match self.preparation.scope:
-            case "volume" | "window":
-                return self.range
-            case "slice":
-                return float(plane.min()), float(plane.max())
-            case "positive slice":
-                inside = plane[plane > 0]
-                # The original fails on a slice without such voxels; here it is all dark.
-                return percentiles(inside) if inside.size else (0.0, 0.0)
 
 
 def prepared(volume: Volume, family: str, protocol: ProtocolName) -> PreparedSlices:
