@@ -18,7 +18,7 @@ from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.scenes import Scene
 from segmeter.models.conformance import check, drawn_scene
 from segmeter.models.synthetic import Disc, DiscEncodedScene
-from segmeter.models.videos.function_trackers import FunctionTracker
+from segmeter.models.videos.frame_trackers import FunctionTracker
 
 SHARED = Path(os.environ.get("SEGMETER_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 

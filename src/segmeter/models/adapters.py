@@ -8,7 +8,7 @@
     segmeter.evaluate(predict)
 
 For volumes the function is `predict(volume, prompts)`, see `VolumeFunctionModel`; for videos
-`track(frames, prompts)`, see `models.videos.function_trackers.FunctionTracker`.
+`track(frames, prompts)`, see `models.videos.frame_trackers.FunctionTracker`.
 
 An object with `set_image(image)` and `predict(point_coords, point_labels, ...)` is taken as
 well: it returns masks, scores and, if it has them, low-resolution logits to feed back.
@@ -50,7 +50,7 @@ def as_model(thing: Any, name: str = "") -> Any:
         return PredictorModel(thing, called)
     if callable(thing) and not isinstance(thing, type) and not _is_network(type(thing)):
         if _first_argument(thing) == "frames":
-            from segmeter.models.videos.function_trackers import FunctionTracker
+            from segmeter.models.videos.frame_trackers import FunctionTracker
 
             return FunctionTracker(thing, called)
         kind = VolumeFunctionModel if _first_argument(thing) == "volume" else FunctionModel

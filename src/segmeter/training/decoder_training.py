@@ -29,12 +29,11 @@ from segmeter.core.seeds import fingerprint, generator
 from segmeter.core.users import User
 from segmeter.core.wording import counted
 from segmeter.measures.objects import iou
-from segmeter.models.checkpoints import read_checkpoint
+from segmeter.models.checkpoints import read_checkpoint, source_name
 from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._encoded import SamEncodedScene
 from segmeter.models.sam._prompt_batches import Policy
 from segmeter.models.sam.model import Sam
-from segmeter.models.sam.tensor_names import source_name
 from segmeter.models.weights import DAMAGED
 from segmeter.stats.intervals import Interval, Resampling
 from segmeter.training.annotation_rounds import (

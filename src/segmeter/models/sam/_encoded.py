@@ -47,7 +47,7 @@ from segmeter.models.sam._prompt_batches import (
     shown_masks,
 )
 from segmeter.models.sam._resizing import RENDERED_PIXELS, Frame, enlarged, fetched
-from segmeter.models.volumes.slices import OfAnEncodedScene, TakesPolicy
+from segmeter.models.volumes.slices import OfAnEncodedScene
 
 if TYPE_CHECKING:
     from segmeter.models.sam._loading import SamNetwork
@@ -83,7 +83,6 @@ class SamPrediction:
     KeepsState,
     RendersTogether,
     ScoresSingleClicks,
-    TakesPolicy,
     PredictsGrids,
     PredictsGridsSingly,
     RefinesCandidates,

@@ -19,12 +19,11 @@ from torch import Tensor
 
 from segmeter.core.errors import NotFound
 from segmeter.models import weights
-from segmeter.models.checkpoints import Checkpoint, fill
+from segmeter.models.checkpoints import Checkpoint, fill, source_name
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder, to_tokens
 from segmeter.models.sam._hiera import encoder_of
 from segmeter.models.sam._resizing import Frame, Padded, Squeezed
 from segmeter.models.sam._vit import SamVit, TinyVit
-from segmeter.models.sam.tensor_names import source_name
 
 if TYPE_CHECKING:
     from segmeter.models.sam.model import Family

@@ -18,8 +18,8 @@ from segmeter.core.models import PROTOCOLS, ModelCard, ProtocolName
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
 from segmeter.models.adapters import as_image
+from segmeter.models.checkpoints import is_unused
 from segmeter.models.fetching import Hub, offer
-from segmeter.models.sam.tensor_names import is_unused
 from segmeter.models.volumes.slices import EncodesTogether, ReadsSlices
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from segmeter.core.prompts import Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models.adapters import LazyPrediction, as_volume
 from segmeter.models.fetching import ByHand, offer
-from segmeter.models.volumes.preparation import Heard, interpolated, percentiles
+from segmeter.models.volumes.slices import Heard, interpolated, percentiles
 from segmeter.models.weights import CheckpointModel, named_tensors
 
 if TYPE_CHECKING:

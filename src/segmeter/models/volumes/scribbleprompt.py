@@ -23,8 +23,7 @@ from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Scene
 from segmeter.models.adapters import LazyPrediction, as_image
 from segmeter.models.fetching import ByHand, offer
-from segmeter.models.volumes.preparation import interpolated
-from segmeter.models.volumes.slices import EncodesValues, ReadsSlices, TakesPolicy
+from segmeter.models.volumes.slices import EncodesValues, ReadsSlices, interpolated
 from segmeter.models.weights import CheckpointModel, named_tensors
 
 if TYPE_CHECKING:
@@ -68,7 +67,6 @@ class ScribblePrompt(CheckpointModel):
 
 
 @dataclass(frozen=True, slots=True)
-@capable(TakesPolicy)
 class ScribbleEncodedScene:
     """A slice and the channels for its prompts; only its values are kept."""
 

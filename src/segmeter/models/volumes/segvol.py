@@ -19,7 +19,7 @@ from segmeter.core.prompts import Box, Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models.adapters import as_volume
 from segmeter.models.fetching import ByHand, offer
-from segmeter.models.volumes.preparation import interpolated
+from segmeter.models.volumes.slices import interpolated
 from segmeter.models.weights import CheckpointModel, named_tensors
 
 if TYPE_CHECKING:

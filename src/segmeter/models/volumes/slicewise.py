@@ -30,17 +30,19 @@ from segmeter.core.prompts import MaskHint, Prompt
 from segmeter.core.scenes import Image, Pixels, Scene, Volume
 from segmeter.core.seeds import fingerprint
 from segmeter.models.adapters import as_volume
-from segmeter.models.volumes.preparation import Heard, PreparedSlices, Values, prepared
 from segmeter.models.volumes.slices import (
     EncodesTogether,
     EncodesValues,
+    Heard,
     OfAnEncodedScene,
+    PreparedSlices,
     ReadsSlices,
     ReadsTargets,
     SliceRequest,
     SliceStore,
-    TakesPolicy,
+    Values,
     flattened,
+    prepared,
     turned,
     turned_mask,
 )
@@ -316,9 +318,10 @@ class Slicewise:
 
     def in_protocol(self, encoded: EncodedScene, protocol: ProtocolName) -> EncodedScene:
         """The same embedding with predictions of a protocol."""
-        if isinstance(self.inner, ReadsSlices) and isinstance(encoded, TakesPolicy):
-            return encoded.with_policy(self.inner.slice_policy(protocol))
-        return encoded
+        if not isinstance(self.inner, ReadsSlices):
+            return encoded
+        scene: Any = encoded
+        return scene.with_policy(self.inner.slice_policy(protocol))  # type: ignore[no-any-return]
 
     def seen(self, values: Values) -> Seen:
         """Input of the inner model for a prepared slice: values, or whole numbers 0 to 255."""
