@@ -29,7 +29,7 @@ from torch import Tensor
 from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.grouping import grouped
 from segmeter.core.models import ProtocolName, Request
-from segmeter.core.prompts import as_prompts
+from segmeter.core.prompts import Point, as_prompts
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import generator
 from segmeter.core.sessions import Session
@@ -160,6 +160,9 @@ class AnnotatedObject:
         return request
 
 
+Asked = tuple[AnnotatedObject, Request]
+
+
 def schedule(rounds: int, repeats: int, rng: np.random.Generator) -> list[bool]:
     """Which iterations of a session bring a new prompt: the first always does.
 
@@ -206,8 +209,7 @@ def round_losses(
 
 @torch.no_grad()
 def _inputs(
-    members: Sequence[tuple[AnnotatedObject, Request]],
-    tokens: Sequence[tuple[list[tuple[float, ...]], list[int]]],
+    members: Sequence[Asked], tokens: Sequence[tuple[list[Point], list[int]]]
 ) -> tuple[Embedding, Tensor, Tensor, Tensor]:
     """Inputs of the decoder: embeddings, position, and prompts of the frozen prompt encoder."""
     sparse, dense, cells, fine = [], [], [], []
@@ -224,12 +226,7 @@ def _inputs(
     return image, members[0][0].encoded.position, torch.cat(sparse), torch.cat(dense)
 
 
-def _loss(
-    members: Sequence[tuple[AnnotatedObject, Request]],
-    logits: Tensor,
-    scores: Tensor,
-    kind: ScoreLoss,
-) -> Tensor:
+def _loss(members: Sequence[Asked], logits: Tensor, scores: Tensor, kind: ScoreLoss) -> Tensor:
     """The mean loss of a pass, images of one size together."""
     sizes = grouped(range(len(members)), lambda i: members[i][0].encoded.frame.shape)
     total = logits.new_zeros(())
@@ -262,9 +259,7 @@ def _trained_masks(one: AnnotatedObject, request: Request) -> list[slice]:
     return trained + ([_SINGLE] if not ambiguous or (published and second) else [])
 
 
-def _record(
-    members: Sequence[tuple[AnnotatedObject, Request]], logits: Tensor, scores: Tensor
-) -> None:
+def _record(members: Sequence[Asked], logits: Tensor, scores: Tensor) -> None:
     """Give each session the prediction that an annotator would see, without gradients."""
     for i, (one, request) in enumerate(members):
         encoded = one.encoded

@@ -243,7 +243,7 @@ class _Training:
         self.history: list[dict[str, float]] = []
 
     def learn(self, objects: Sequence[AnnotatedObject]) -> float:
-        """One step of the optimiser over all rounds of a batch; the mean loss of an object's round."""
+        """One step of the optimiser over all rounds of a batch; the mean loss of all of them."""
         settings, step = self.settings, self.step
         self.decoder.train()
         for group in self.optimiser.param_groups:

@@ -16,11 +16,10 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, Request
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Image, Scene
-from segmeter.models._enlarging import Measured, box_of
+from segmeter.models._enlarging import Measured, Single, Whole, box_of
 from segmeter.models.automatic.options import Crop, Options, grid
 from segmeter.models.automatic.regions import clean_logits
 
-Single = npt.NDArray[np.float32]
 Places = npt.NDArray[np.intp]
 Points = npt.NDArray[np.float64]
 
@@ -158,11 +157,11 @@ class Kept:
     parts: tuple[Candidates, ...]
     part: Places  # of each: which of the parts it is in
     place: Places  # and where in it
-    points: npt.NDArray[np.float64]
-    scores: npt.NDArray[np.float32]
-    stability: npt.NDArray[np.float32]
-    areas: npt.NDArray[np.int64]
-    boxes: npt.NDArray[np.int64]
+    points: Points
+    scores: Single
+    stability: Single
+    areas: Whole
+    boxes: Whole
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -218,12 +217,7 @@ def crop_candidates(
 
 
 def _filtered(
-    encoded: EncodedScene,
-    clicks: npt.NDArray[np.float64],
-    crop: Crop,
-    scene: Scene,
-    options: Options,
-    compact: bool,
+    encoded: EncodedScene, clicks: Points, crop: Crop, scene: Scene, options: Options, compact: bool
 ) -> Kept:
     """Candidates of some clicks that pass score, stability, cover and the crop's edge."""
     candidates = _answered(encoded, clicks, options)
@@ -251,9 +245,7 @@ def _filtered(
     )
 
 
-def _answered(
-    encoded: EncodedScene, clicks: npt.NDArray[np.float64], options: Options
-) -> Candidates:
+def _answered(encoded: EncodedScene, clicks: Points, options: Options) -> Candidates:
     if options.output == "single":
         if options.refine or not isinstance(encoded, PredictsGridsSingly):
             raise BadInput(
@@ -272,11 +264,7 @@ def _answered(
 
 
 def passes(
-    scores: npt.NDArray[np.float32],
-    stability: npt.NDArray[np.float32],
-    areas: npt.NDArray[np.int64],
-    shape: tuple[int, int],
-    options: Options,
+    scores: Single, stability: Single, areas: Whole, shape: tuple[int, int], options: Options
 ) -> npt.NDArray[np.bool_]:
     """Which candidates score high, hold still and cover little enough."""
     usual = 0.95 if options.protocol == "corrected" else math.inf

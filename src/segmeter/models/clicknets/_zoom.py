@@ -43,20 +43,16 @@ class ZoomFrame:
         if self.shown is None:
             return point
         top, bottom, left, right = self.shown
-        return (
-            self.input[0] * (point[0] - top) / (bottom - top + 1),
-            self.input[1] * (point[1] - left) / (right - left + 1),
-        )
+        y = self.input[0] * (point[0] - top) / (bottom - top + 1)
+        return y, self.input[1] * (point[1] - left) / (right - left + 1)
 
     def out_of(self, point: tuple[float, float]) -> tuple[float, float]:
         """A point of the network's input in the image."""
         if self.shown is None:
             return point
         top, bottom, left, right = self.shown
-        return (
-            point[0] * (bottom - top + 1) / self.input[0] + top,
-            point[1] * (right - left + 1) / self.input[1] + left,
-        )
+        y = point[0] * (bottom - top + 1) / self.input[0] + top
+        return y, point[1] * (right - left + 1) / self.input[1] + left
 
     def cut(self, whole: Tensor) -> Tensor:
         """`(C, H, W)` of the image as the network sees it."""

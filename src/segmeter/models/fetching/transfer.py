@@ -111,14 +111,9 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         if urlsplit(plain).scheme not in ("http", "https"):
             raise NotFound(f"'{shown(req.full_url)}' redirects to '{plain}', which is not HTTP")
         following = super().redirect_request(req, fp, code, msg, headers, plain)
-        if following is not None and _origin(plain) != _origin(req.full_url):
+        if following is not None and urlsplit(plain)[:2] != urlsplit(req.full_url)[:2]:
             following.remove_header("Authorization")
         return following
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port
 
 
 def shown(url: str) -> str:

@@ -36,7 +36,7 @@ from segmeter.models.sam._click_decoding import (
     refined,
     single_click_scores,
 )
-from segmeter.models.sam._cuda_graphs import Decoded, Floats, graphs_of
+from segmeter.models.sam._cuda_graphs import Decoded, Floats, Labels, graphs_of
 from segmeter.models.sam._decoder import NOT_A_POINT, Embedding
 from segmeter.models.sam._prompt_batches import (
     Policy,
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 
 HINT_LOGIT = 10.0
 """How sure a mask given by a person is, in logits."""
-
-Labels = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

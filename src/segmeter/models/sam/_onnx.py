@@ -16,9 +16,9 @@ from segmeter.core.errors import BadInput, BadWeights
 from segmeter.core.prompts import Point, Prompt
 from segmeter.core.scenes import Pixels
 from segmeter.models.onnx_models import open_graph, run_graph
-from segmeter.models.sam._cuda_graphs import Decoded, Floats
+from segmeter.models.sam._cuda_graphs import Decoded, Floats, Labels
 from segmeter.models.sam._decoder import NOT_A_POINT, Embedding
-from segmeter.models.sam._encoded import Labels, SamEncodedScene
+from segmeter.models.sam._encoded import SamEncodedScene
 from segmeter.models.sam._prompt_batches import Policy, chosen_of, fed_back, of_equal_size
 from segmeter.models.sam._resizing import Frame, Padded, Squeezed
 
