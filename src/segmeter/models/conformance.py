@@ -104,11 +104,8 @@ def _returns_predictions(trial: _Trial) -> Iterator[str]:
     for prediction in found:
         if not isinstance(prediction, Prediction):
             yield f"predict(requests) returns {_what(prediction)}; {_WRAP}"
-            return
-        mask = prediction.mask()
-        if not isinstance(mask, Mask):
+        elif not isinstance(mask := prediction.mask(), Mask):
             yield f"mask() gives {_what(mask)}; {_WRAP}"
-            return
 
 
 _WRAP = "wrap each mask: MaskPrediction(Mask.of(array > 0.5))"

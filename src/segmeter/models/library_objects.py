@@ -128,28 +128,18 @@ class TransformersSam:
         padded = given.get("reshaped_input_sizes")  # the first SAM pads its square
         inside = pixels.shape[-2:] if padded is None else [int(n) for n in padded[0]]
         sizes = [[int(n) for n in scene.shape]], *([] if padded is None else [[list(inside)]])
-        return OneByOne(partial(self._one, scene, known, inside, sizes))
 
-    def _one(
-        self,
-        scene: Scene,
-        known: dict[str, Any],
-        inside: Sequence[int],
-        sizes: Sequence[Any],
-        request: Request,
-    ) -> MaskPrediction:
-        """The image has the size `inside` in the network's input; the processor takes `sizes`."""
-        import torch
+        def one(request: Request) -> MaskPrediction:
+            prompts = self._prompts(request, np.divide(inside, scene.shape))
+            with torch.no_grad():
+                found = self.model(multimask_output=True, **known, **prompts)
+            scores, low = found.iou_scores.reshape(-1), found.pred_masks.flatten(0, 2)
+            best = int(scores.argmax())
+            full = self.processor.post_process_masks(found.pred_masks.float().cpu(), *sizes)
+            mask = full[0].flatten(0, 1)[best].numpy().astype(bool)
+            return MaskPrediction(Mask.of(mask), float(scores[best]), low[best][None, None])
 
-        given = known | self._prompts(request, np.divide(inside, scene.shape))
-        with torch.no_grad():
-            found = self.model(multimask_output=True, **given)
-        scores, low = found.iou_scores.reshape(-1), found.pred_masks.flatten(0, 2)
-        best = int(scores.argmax())
-        full = self.processor.post_process_masks(found.pred_masks.float().cpu(), *sizes)
-        mask = full[0].flatten(0, 1)[best].numpy()
-        state = low[best][None, None]
-        return MaskPrediction(Mask.of(mask.astype(bool)), float(scores[best]), state)
+        return OneByOne(one)
 
     def _prompts(self, request: Request, scale: Any) -> dict[str, Any]:
         import torch

@@ -6,8 +6,7 @@ evaluation itself. `segmeter list models` shows synthetic models with `--all`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -103,20 +102,11 @@ class Disc:
     def __init__(self, radius: float = 20) -> None:
         self.radius = radius
 
-    def encode(self, scene: Scene) -> DiscEncodedScene:
-        return DiscEncodedScene(scene.shape, self.radius)
+    def encode(self, scene: Scene) -> OneByOne:
+        return OneByOne(lambda request: MaskPrediction(self._paint(scene, request.prompts)))
 
-
-@dataclass(frozen=True, slots=True)
-class DiscEncodedScene:
-    shape: tuple[int, ...]
-    radius: float
-
-    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
-        return [MaskPrediction(self._paint(request.prompts)) for request in requests]
-
-    def _paint(self, prompts: Iterable[Prompt]) -> Mask:
-        canvas = np.zeros(self.shape, dtype=bool)
+    def _paint(self, scene: Scene, prompts: Iterable[Prompt]) -> Mask:
+        canvas = np.zeros(scene.shape, dtype=bool)
         for prompt in prompts:
             match prompt:
                 case Click(point, positive):

@@ -348,8 +348,8 @@ def _with_neighbours(file: Path) -> list[Path]:
     finder = ModuleFinder([str(file.parent)])
     with suppress(SyntaxError, ValueError):  # of one that cannot be parsed nothing is known
         finder.run_script(str(file))
-    found = (module.__file__ for module in finder.modules.values() if module.__file__)
-    return sorted({file, *map(Path, found)})
+    found = (getattr(module, "__file__", None) for module in finder.modules.values())
+    return sorted({file, *map(Path, filter(None, found))})
 
 
 def _named_by_constants(source: Path) -> Iterator[Path]:

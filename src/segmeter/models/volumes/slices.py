@@ -99,9 +99,9 @@ def flattened(prompt: Prompt) -> Iterator[tuple[int, Prompt]]:
             for z in range(round(z0), round(z1) + 1):
                 yield z, Box((y0, x0), (y1, x1))
         case Scribble(points, positive):  # in each slice a stroke of its own, or a click
-            for z, flat in grouped_pairs((round(z), (y, x)) for z, y, x in points).items():
-                one = len(flat) == 1
-                yield z, Click(flat[0], positive) if one else Scribble(tuple(flat), positive)
+            for z, stroke in grouped_pairs((round(z), (y, x)) for z, y, x in points).items():
+                one = len(stroke) == 1
+                yield z, Click(stroke[0], positive) if one else Scribble(tuple(stroke), positive)
         case MaskHint(mask):
             for z in range(mask.low[0], mask.high[0]):
                 flat = mask.slice(z)
@@ -281,8 +281,9 @@ class PreparedSlices:
         if self.preparation.scope in ("positive slice", "slice"):
             low, high = float(clipped.min()), float(clipped.max())
         scaled = (clipped - low) / (high - low + self.preparation.softener or 1.0) * 255
-        as_bytes = {"round": np.round, "truncate": np.trunc}.get(self.preparation.rounding)
-        return (as_bytes(scaled) if as_bytes else scaled).astype(np.float32)
+        whole: Mapping[str, Any] = {"round": np.round, "truncate": np.trunc}
+        made: Values = whole.get(self.preparation.rounding, np.asarray)(scaled).astype(np.float32)
+        return made
 
 
 def prepared(volume: Volume, family: str, protocol: ProtocolName) -> PreparedSlices:
