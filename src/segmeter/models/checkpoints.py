@@ -154,27 +154,25 @@ def recognise(sizes: Mapping[str, tuple[int, ...]], path: Path) -> tuple[str, La
         )
     hub = any(name.startswith("vision_encoder.") for name in sizes)
     layout: Layout = "hub" if hub else "original"
+    tokens = ("mask_decoder.hf_token", "sam_mask_decoder.hf_token", "mask_decoder.hq_token")
+    quality = "hq-" if any(f"{token}.weight" in sizes for token in tokens) else ""
     second = ("sam_mask_decoder.iou_token.weight", "mask_decoder.obj_score_token.weight")
     if any(name in sizes for name in second):
-        return _second(sizes, hub, path), layout
+        trunk = "vision_encoder.backbone" if hub else "image_encoder.trunk"
+        size = _size(sizes, path, f"{trunk}.pos_embed_window", 1, f"{trunk}.blocks.", _HIERAS)
+        later = ("no_obj_embed_spatial", "occlusion_spatial_embedding_parameter")
+        release = "2.1" if quality or any(name in sizes for name in later) else "2"
+        return f"sam{release}-{quality}hiera-{size}", layout
     stem = sizes.get("image_encoder.patch_embed.seq.0.c.weight")
     if stem is not None:
         if stem[-1] == 1:
             return "litemedsam", layout
-        return ("sam-hq-vit-tiny" if _has_quality(sizes) else "mobile-sam"), layout
+        return ("sam-hq-vit-tiny" if quality else "mobile-sam"), layout
     if "image_encoder.blocks.0.Adapter.norm.weight" in sizes:
         return "sam-med2d", layout
     encoder, blocks = ("vision_encoder", "layers") if hub else ("image_encoder", "blocks")
     size = _size(sizes, path, f"{encoder}.pos_embed", -1, f"{encoder}.{blocks}.", _VITS)
-    return f"sam-{'hq-' if _has_quality(sizes) else ''}{size}", layout
-
-
-def _second(sizes: Mapping[str, tuple[int, ...]], hub: bool, path: Path) -> str:
-    trunk = "vision_encoder.backbone" if hub else "image_encoder.trunk"
-    size = _size(sizes, path, f"{trunk}.pos_embed_window", 1, f"{trunk}.blocks.", _HIERAS)
-    later = ("no_obj_embed_spatial", "occlusion_spatial_embedding_parameter")
-    release = "2.1" if any(name in sizes for name in later) or _has_quality(sizes) else "2"
-    return f"sam{release}-{'hq-' if _has_quality(sizes) else ''}hiera-{size}"
+    return f"sam-{quality}{size}", layout
 
 
 def _size(
@@ -199,12 +197,6 @@ def _size(
             f"{weight_files.by(sizes[place])} and there are {count} blocks"
         )
     return size
-
-
-def _has_quality(sizes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether it has SAM-HQ's token."""
-    tokens = ("mask_decoder.hf_token", "sam_mask_decoder.hf_token", "mask_decoder.hq_token")
-    return any(f"{token}.weight" in sizes for token in tokens)
 
 
 def fill(parts: Any, checkpoint: Checkpoint) -> None:

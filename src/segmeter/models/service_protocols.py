@@ -291,16 +291,6 @@ def monai_model(model: ServiceModel) -> tuple[str, Mapping[str, Any]]:
     return chosen[0], reply["models"][chosen[0]]
 
 
-class NnInteractiveScene(NnInteractiveEncodedScene):
-    """A volume at a server of nnInteractive; only one process here uses the server at a time."""
-
-    model: NnInteractiveServer | NnInteractiveClient
-
-    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
-        with self.model.alone():
-            return super().predict(requests)
-
-
 class NnInteractiveClient:
     """A session on nnInteractive's own server, by its package `nninteractive-client`."""
 
@@ -415,11 +405,12 @@ class NnInteractiveServer:
             raise strange(self.service.address, what) from error
 
 
-def _on_server(model: ServiceModel, scene: Scene) -> NnInteractiveScene:
+def _on_server(model: ServiceModel, scene: Scene) -> NnInteractiveEncodedScene:
     assert isinstance(scene, Volume)
     status, answer = model.line.fetch("GET", "/healthz")
     own = status == 200 and b"".join(answer.split()) == b'{"ok":true}'
-    return NnInteractiveScene((NnInteractiveClient if own else NnInteractiveServer)(model), scene)
+    session = NnInteractiveClient(model) if own else NnInteractiveServer(model)
+    return NnInteractiveEncodedScene(session, scene)
 
 
 def _unzipped(packed: bytes, most: int) -> bytes:

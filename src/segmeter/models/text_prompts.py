@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -205,7 +205,7 @@ class BoxesToMasks:
 
     @cached_property
     def card(self) -> ModelCard:
-        inner, boxes = self.segmenter.card, self.detector.card
+        inner, boxes = self.segmenter.card, cast("ModelCard", self.detector.card)
         works = ", ".join(dict.fromkeys(filter(None, (boxes.citation, inner.citation))))
         return replace(
             boxes,

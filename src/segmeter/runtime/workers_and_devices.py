@@ -58,17 +58,8 @@ def check_devices(specs: Iterable[Spec]) -> None:
     """
     for spec in specs:
         device = str(spec.options.get("device", ""))
-        if device.partition(":")[0] == "cuda" and not has_cuda():
+        if device.partition(":")[0] == "cuda" and not gpu_names():
             raise BadInput(f"'{spec}' wants a CUDA device and there is none here; use device=cpu")
-
-
-def has_cuda() -> bool:
-    """Whether there is a CUDA device; without torch there is none.
-
-    >>> isinstance(has_cuda(), bool)
-    True
-    """
-    return bool(gpu_names())
 
 
 @cache
@@ -194,23 +185,16 @@ def end_all(processes: Sequence[Process]) -> None:
 def _wait_for_work(slot: int, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     _die_with_parent()
-    _take_gpu(slot)
+    if count := len(gpu_names()):  # shared out among the workers, in turn; its own is woken
+        import torch
+
+        torch.cuda.set_device(slot % count)
+        torch.zeros(1, device="cuda")
     try:
         work, args, options = pipe.recv()
     except EOFError:
         return
     work(pipe, *args, **options)
-
-
-def _take_gpu(slot: int) -> None:
-    """Share the GPUs out among the workers, in turn, and wake the worker's own."""
-    count = len(gpu_names())
-    if not count:
-        return
-    import torch
-
-    torch.cuda.set_device(slot % count)
-    torch.zeros(1, device="cuda")
 
 
 def _die_with_parent() -> None:

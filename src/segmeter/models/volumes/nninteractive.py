@@ -41,6 +41,8 @@ _NETWORKS = ("dynamic_network_architectures.", "torch.nn.")
 class NnInteractive:
     """nnInteractive; `weights` is a folder with `plans.json` and `fold_0`, or one above it."""
 
+    alone = staticmethod(contextlib.nullcontext)  # no other process uses its session
+
     def __init__(self, weights: str | None = None, device: str = "auto") -> None:
         if importlib.util.find_spec("nnInteractive") is None:
             raise NotFound(
@@ -78,7 +80,8 @@ class NnInteractiveEncodedScene:
 
     A box over several slices is given whole to a checkpoint that takes such boxes, and as the
     box of its middle slice to one that does not, as the first official checkpoint. `model` has the
-    `session` that encoded scenes share; it, or its `service`, `holds` the scene in that session.
+    `session` that encoded scenes share, and uses it `alone`; it, or its `service`, `holds` the
+    scene in that session.
     """
 
     def __init__(self, model: Any, volume: Volume) -> None:
@@ -89,7 +92,7 @@ class NnInteractiveEncodedScene:
 
     def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
         """One request at a time; earlier prompts are repeated if they differ."""
-        with _alone():
+        with self.model.alone(), _alone():
             return [MaskPrediction(self._one(request.prompts)) for request in requests]
 
     def _one(self, prompts: tuple[Prompt, ...]) -> Mask:
