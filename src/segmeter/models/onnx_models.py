@@ -61,7 +61,8 @@ def open_onnx(path: Path, **options: Any) -> Any:
             f"'{path}' holds {held}; give one encoder and one decoder, "
             "or 'onnx?encoder=FILE&decoder=FILE'"
         )
-    made = OnnxSam(**dict(kinds), **options)
+    pair = dict(kinds)
+    made = OnnxSam(pair["encoder"], pair["decoder"], **options)
     made.name = path.name
     return made
 

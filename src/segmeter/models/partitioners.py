@@ -30,7 +30,11 @@ from segmeter.models import _merging
 Labels = npt.NDArray[np.int32]
 
 
-Method = TypeVar("Method", bound=type)
+class _Method:
+    card: ModelCard
+
+
+Method = TypeVar("Method", bound=type[_Method])
 
 
 def _method(name: str, summary: str, citation: str = "") -> Callable[[Method], Method]:
@@ -38,7 +42,7 @@ def _method(name: str, summary: str, citation: str = "") -> Callable[[Method], M
     card = ModelCard(name, summary, frozenset({"automatic"}), citation=citation, family="classical")
 
     def register(method: Method) -> Method:
-        method.card = card  # type: ignore[attr-defined]
+        method.card = card
         catalogue.methods.add(name, summary)(method)
         return method
 
@@ -47,11 +51,10 @@ def _method(name: str, summary: str, citation: str = "") -> Callable[[Method], M
 
 @_method("felzenszwalb", "graph-based segmentation, coarser with scale", "felzenszwalb2004")
 @capable(Sweeps)
-class Felzenszwalb:
+class Felzenszwalb(_Method):
     """Efficient graph-based segmentation; `scale` is its k, `smallest` in pixels."""
 
     scales = (50, 100, 200, 300, 400, 500, 600, 800, 1000, 1500, 2000, 4000, 8000)
-    card: ModelCard
 
     def __init__(self, scale: float = 500, sigma: float = 0.8, smallest: int = 50) -> None:
         self.scale, self.sigma, self.smallest = scale, sigma, smallest
@@ -72,7 +75,7 @@ class Felzenszwalb:
 
 @_method("mean-shift", "mean shift in position and colour, small regions merged", "comaniciu2002")
 @capable(Sweeps)
-class MeanShift:
+class MeanShift(_Method):
     """Mean shift filtering, then neighbours of like colour joined.
 
     `reach` in pixels, `colour` in 8-bit Lab units, `smallest` in pixels.
@@ -80,7 +83,6 @@ class MeanShift:
 
     # The time grows with the square of the reach; beyond twelve pixels only colour matters.
     settings = ((4, 6), (5, 8), (6, 10), (7, 12), (8, 16), (8, 20), (10, 25), (10, 32), (12, 40))
-    card: ModelCard
 
     def __init__(self, reach: int = 10, colour: int = 12, smallest: int = 200) -> None:
         self.reach, self.colour, self.smallest = reach, colour, smallest
@@ -106,10 +108,8 @@ class MeanShift:
 
 
 @_method("slic-hierarchy", "SLIC superpixels merged by colour, a hierarchy", "achanta2012")
-class SlicHierarchy:
+class SlicHierarchy(_Method):
     """SLIC superpixels, joined where the spread of colours grows least."""
-
-    card: ModelCard
 
     def __init__(self, superpixels: int = 400, compactness: float = 10) -> None:
         self.superpixels, self.compactness = superpixels, compactness
@@ -122,10 +122,8 @@ class SlicHierarchy:
 
 
 @_method("watershed", "watershed of the colour gradient, a hierarchy", "vincent1991")
-class Watershed:
+class Watershed(_Method):
     """Catchment basins of the colour gradient, joined over their weakest shared ridge."""
-
-    card: ModelCard
 
     def __init__(self, sigma: float = 2.0, apart: int = 7) -> None:
         self.sigma, self.apart = sigma, apart
@@ -147,13 +145,11 @@ class Watershed:
 
 
 @_method("random-hierarchy", "superpixels merged at random, a baseline")
-class RandomHierarchy:
+class RandomHierarchy(_Method):
     """200 SLIC superpixels of compactness 10, random neighbours joined until one is left.
 
     The original baseline's settings are not public; these are ours.
     """
-
-    card: ModelCard
 
     def __init__(self, superpixels: int = 200, seed: int = 0) -> None:
         self.superpixels, self.seed = superpixels, seed
@@ -234,7 +230,7 @@ _CUTS = 32
 
 @_method("quadtree", "a regular grid of boxes, a baseline", "ponttuset2013")
 @capable(SweptByRegions)
-class Quadtree:
+class Quadtree(_Method):
     """A hierarchy of boxes.
 
     Parameters
@@ -244,7 +240,6 @@ class Quadtree:
         did; otherwise the tree is built for the image's own size.
     """
 
-    card: ModelCard
     region_counts = QUADTREE_REGIONS
 
     def __init__(self, turned: bool = False) -> None:

@@ -37,7 +37,6 @@ from segmeter.core.users import Observation, User
 from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._encoded import SamEncodedScene, SamPrediction
 from segmeter.models.sam._prompt_batches import fed_back, of_equal_size
-from segmeter.models.sam._resizing import Frame
 
 ScoreLoss = Literal["sam", "sam2"]
 FOCAL_WEIGHT = 20.0
@@ -230,8 +229,12 @@ def _loss(members: Sequence[Asked], logits: Tensor, scores: Tensor, kind: ScoreL
     """The mean loss of a pass, images of one size together."""
     sizes = grouped(range(len(members)), lambda i: members[i][0].encoded.frame.shape)
     total = logits.new_zeros(())
-    for _, places in sorted(sizes.items()):
-        frame, shown = _frame_of_loss(members[places[0]][0]), logits[places]
+    for (height, width), places in sorted(sizes.items()):
+        # At the image's size, at most the network's.
+        encoded, shown = members[places[0]][0].encoded, logits[places]
+        scale = min(1.0, encoded.frame.side / max(height, width))
+        size = max(1, round(height * scale)), max(1, round(width * scale))
+        frame = encoded.network.frame(size)
         wide = frame.leave(shown.flatten(0, 1)[:, None])
         wide = wide.reshape(*shown.shape[:2], *wide.shape[-2:])
         masks = [torch.from_numpy(members[i][0].target.mask.dense()) for i in places]
@@ -269,10 +272,3 @@ def _record(members: Sequence[Asked], logits: Tensor, scores: Tensor) -> None:
         made = SamPrediction(encoded, own[0], score[0].cpu().numpy(), int(shown[0]), state)
         session = one.session
         session.last, session.mask = made, made.mask()
-
-
-def _frame_of_loss(one: AnnotatedObject) -> Frame:
-    """The frame at whose size losses are computed: the image's, at most the network's."""
-    (height, width), side = one.encoded.frame.shape, one.encoded.frame.side
-    scale = min(1.0, side / max(height, width))
-    return one.encoded.network.frame((max(1, round(height * scale)), max(1, round(width * scale))))
