@@ -274,10 +274,9 @@ def _fault(found: Any, array: npt.NDArray[Any], shape: tuple[int, ...]) -> str:
         return "returned NaN; a mask is true or false"
     low, high = float(array.min()), float(array.max())
     if low >= 0 and high <= 1:
-        plain = bool(((array == 0) | (array == 1)).all())
-        return (
-            "" if plain else f"returned probabilities ({low:.3g} to {high:.3g}); return mask > 0.5"
-        )
+        if ((array == 0) | (array == 1)).all():
+            return ""
+        return f"returned probabilities ({low:.3g} to {high:.3g}); return mask > 0.5"
     what = "logits" if low < 0 else "values other than 0 and 1"
     return f"returned {what} ({low:.3g} to {high:.3g}); return mask > 0"
 

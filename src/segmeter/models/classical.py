@@ -108,10 +108,8 @@ class RandomWalker:
         self.beta = beta
 
     def encode(self, scene: Scene) -> OneByOne:
-        pixels, ratio = _small(scene, self.side, self.card.name)
-        return OneByOne(
-            lambda ask: _prediction(self._walk(pixels, ratio, ask.prompts), scene.shape)
-        )
+        (pixels, ratio), shape = _small(scene, self.side, self.card.name), scene.shape
+        return OneByOne(lambda ask: _prediction(self._walk(pixels, ratio, ask.prompts), shape))
 
     def _walk(self, pixels: Pixels, ratio: Ratio, prompts: tuple[Prompt, ...]) -> Map:
         from skimage.segmentation import random_walker
@@ -128,8 +126,7 @@ class RandomWalker:
             channel_axis=-1,
             return_full_prob=True,
         )
-        first: Map = np.asarray(chances[0], dtype=np.float32)
-        return first
+        return np.asarray(chances[0], dtype=np.float32)
 
 
 def _prediction(chance: Map, shape: tuple[int, ...]) -> LazyPrediction:

@@ -198,8 +198,7 @@ class ClipRanking(TextNetwork):
             where = torch.from_numpy(seen).to(network.device)
             token = _class_token(network.vision_model, given.to(network.device), where)
             vectors = torch.nn.functional.normalize(network.visual_projection(token), dim=1)
-        made: Singles = vectors.cpu().numpy()
-        return made
+        return np.asarray(vectors.cpu())
 
     def embed_text(self, phrase: str) -> Singles:
         """The phrase as a vector of length 1."""
@@ -209,8 +208,7 @@ class ClipRanking(TextNetwork):
         with torch.inference_mode():
             pooled = network.text_model(**self.tokens([phrase], padding=True)).pooler_output
             vector = torch.nn.functional.normalize(network.text_projection(pooled), dim=1)
-        made: Singles = vector[0].cpu().numpy()
-        return made
+        return np.asarray(vector[0].cpu())
 
 
 @catalogue.models.add("clip-masks", summary="proposals ranked by CLIP for a phrase (transformers)")

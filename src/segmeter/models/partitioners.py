@@ -447,12 +447,8 @@ def contour_map(labels: Numbers, apart: npt.NDArray[np.float32]) -> npt.NDArray[
     levels = np.zeros((2 * height + 1, 2 * width + 1), dtype=np.float32)
     levels[2:-1:2, 1::2] = apart[labels[:-1], labels[1:]]
     levels[1::2, 2:-1:2] = apart[labels[:, :-1], labels[:, 1:]]
-    sides = (
-        levels[2:-1:2, 1:-2:2],
-        levels[2:-1:2, 3::2],
-        levels[1:-2:2, 2:-1:2],
-        levels[3::2, 2:-1:2],
-    )
+    rows, columns = levels[2:-1:2], levels[:, 2:-1:2]
+    sides = (rows[:, 1:-2:2], rows[:, 3::2], columns[1:-2:2], columns[3::2])
     levels[2:-1:2, 2:-1:2] = np.maximum.reduce(sides)
     return levels
 

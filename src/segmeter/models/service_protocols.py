@@ -213,9 +213,8 @@ class MonaiLabelScene:
         return gzip.compress(image.to_bytes(), 1)
 
     def _one(self, request: Request) -> Mask:
-        asked, files = (
-            self._scribbled(request) if self.kind == "scribbles" else self._pointed(request)
-        )
+        asking = self._scribbled if self.kind == "scribbles" else self._pointed
+        asked, files = asking(request)
         params = json.dumps(asked | {"result_extension": ".nii.gz", "result_dtype": "uint8"})
         for again in (True, False):
             path = f"/infer/{quote(self.name)}?session_id={quote(self.session)}&output=image"

@@ -132,12 +132,11 @@ class Disc:
 def meant(scene: Scene, prompts: Iterable[Prompt]) -> Target | None:
     """The target that agrees with most prompts; the smallest among equals, then the first."""
     wanted = list(prompts)
-    best = max(
-        scene.targets,
-        key=lambda t: (sum(_agrees(t.mask, p) for p in wanted), -t.mask.area),
-        default=None,
-    )
-    return best
+
+    def agreement(target: Target) -> tuple[float, int]:
+        return sum(_agrees(target.mask, p) for p in wanted), -target.mask.area
+
+    return max(scene.targets, key=agreement, default=None)
 
 
 def _agrees(mask: Mask, prompt: Prompt) -> float:

@@ -217,10 +217,7 @@ class ClipSeg:
         return _with_examples(self.parts.card)
 
     def encode(self, scene: Scene) -> ConceptScene:
-        @cache
-        def image() -> Tensor:
-            made: Tensor = self.parts.image(scene.pixels)["pixel_values"]
-            return made
+        image = cache(lambda: self.parts.image(scene.pixels)["pixel_values"])
 
         def answer(phrase: str | None, example: Box | None) -> tuple[list[Mask], list[float]]:
             import torch

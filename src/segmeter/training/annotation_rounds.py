@@ -136,11 +136,7 @@ class AnnotatedObject:
     """One object in training: its encoded image and the session of its annotator."""
 
     def __init__(
-        self,
-        scene: Scene,
-        target: Target,
-        encoded: SamEncodedScene,
-        protocol: ProtocolName = "corrected",
+        self, scene: Scene, target: Target, encoded: SamEncodedScene, protocol: ProtocolName
     ) -> None:
         self.scene, self.target, self.encoded = scene, target, encoded
         self.session = Session(scene, encoded, target, protocol=protocol)

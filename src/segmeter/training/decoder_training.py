@@ -142,12 +142,8 @@ def train(
     The model ends with the best decoder. The folder holds the weights, a history and the state to
     resume from; a folder with other settings, data or weights is refused.
     """
-    places = [
-        (s, e, t)
-        for s, e in learn
-        for t in s.targets
-        if 0 < t.mask.area <= MOST_SHARE * math.prod(s.shape)
-    ]
+    every = [(s, e, t) for s, e in learn for t in s.targets if t.mask]
+    places = [p for p in every if p[2].mask.area <= MOST_SHARE * math.prod(p[0].shape)]
     if not places or not validate:
         raise BadInput("training needs at least one object to learn from and one to validate on")
     names = [[scene.name for scene, _ in part] for part in (learn, validate)]

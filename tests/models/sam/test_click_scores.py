@@ -104,7 +104,7 @@ def test_the_judge_on_the_device_agrees_with_the_measures(second: bool) -> None:
     logits[0] = -1
     logits[1] = 1
     reach = band_reach(SHAPE)
-    judged = DeviceJudge(looked.frame, thing, logits.device, reach)(logits)
+    judged = DeviceJudge(looked.frame, thing, logits.device, reach, False)(logits)
     for row, mask in zip(judged.tolist(), looked.masks_of(logits), strict=True):
         assert row[0] == pytest.approx(iou(thing.mask, mask, thing.ignore), abs=2e-3)
         assert row[1] == pytest.approx(boundary_iou(thing.mask, mask, thing.ignore), abs=2e-3)

@@ -143,10 +143,7 @@ def _cleaned(masks: Sequence[AutomaticMask], options: Options) -> list[Automatic
 
 
 def _suppressed(
-    masks: Sequence[AutomaticMask],
-    preferred: npt.ArrayLike,
-    threshold: float,
-    options: Options,
+    masks: Sequence[AutomaticMask], preferred: npt.ArrayLike, threshold: float, options: Options
 ) -> list[AutomaticMask]:
     """The masks that stay, the preferred first, by the overlap of boxes or of masks."""
     if options.nms == "masks":

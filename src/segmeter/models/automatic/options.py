@@ -192,8 +192,7 @@ class Crop:
         near_px = np.minimum(EDGE_PX, sides) if scaled else np.full(4, float(EDGE_PX))
         near = np.abs(moved - own) <= near_px
         ends = np.abs(moved - whole) <= near_px
-        cut: npt.NDArray[np.bool_] = (near & ~ends).any(axis=1)
-        return cut
+        return np.asarray((near & ~ends).any(axis=1))
 
 
 def grid(side: int) -> npt.NDArray[np.float64]:

@@ -91,9 +91,8 @@ def _regions(bits: Bits, joined: int) -> tuple[npt.NDArray[np.int32], npt.NDArra
     """Labels from 1 on, 0 elsewhere, and each label's pixels."""
     import cv2
 
-    count, labels, found, _ = cv2.connectedComponentsWithStats(
-        bits.astype(np.uint8), connectivity=joined
-    )
+    whole = bits.astype(np.uint8)
+    count, labels, found, _ = cv2.connectedComponentsWithStats(whole, connectivity=joined)
     areas = found[:count, cv2.CC_STAT_AREA]
     return np.asarray(labels, dtype=np.int32), np.asarray(areas, dtype=np.int64)
 

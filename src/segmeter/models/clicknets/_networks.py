@@ -81,9 +81,8 @@ class Exchange(nn.Module):
 
     def __init__(self, widths: Sequence[int], blocks: int) -> None:
         super().__init__()
-        self.branches = nn.ModuleList(
-            nn.Sequential(*(BasicBlock(width) for _ in range(blocks))) for width in widths
-        )
+        own = ([BasicBlock(width) for _ in range(blocks)] for width in widths)
+        self.branches = nn.ModuleList(nn.Sequential(*branch) for branch in own)
         self.fuse_layers = nn.ModuleList(
             nn.ModuleDict({str(j): _path(widths, j, i) for j in range(len(widths)) if j != i})
             for i in range(len(widths))
@@ -278,9 +277,8 @@ class _Backbone(nn.Module):
         self.cls_token = nn.Parameter(torch.zeros(1, 1, dim))
         self.pos_embed = nn.Parameter(torch.zeros(1, self.grid[0] * self.grid[1] + 1, dim))
         self.patch_embed = named(proj=nn.Conv2d(3, dim, shape.patch, shape.patch))
-        self.blocks = nn.ModuleList(
-            VitBlock(dim, shape.heads, layers=("fc1", "fc2")) for _ in range(shape.depth)
-        )
+        layers, count = ("fc1", "fc2"), range(shape.depth)
+        self.blocks = nn.ModuleList(VitBlock(dim, shape.heads, layers=layers) for _ in count)
         self.fc_norm = nn.LayerNorm(dim, eps=1e-6)  # left from pre-training, as is the head
         self.head = nn.Linear(dim, 1000)
 

@@ -102,7 +102,7 @@ def _refuse_shape(path: Path, shape: Shape, name: str, stated: Shape | None) -> 
 
 def read(path: Path) -> tuple[Mapping[str, Any], Shape | None]:
     """The tensors of a file, and the shape its container describes, if it is one."""
-    content = opened(path, True, _inert_classes())
+    content = opened(path, True, _INERT)
     if path.suffix == ".safetensors":
         return content, None
     if isinstance(content, list) and content:
@@ -159,20 +159,18 @@ def _network(shape: Shape) -> Any:
     return SimpleClickNetwork(shape)
 
 
-def _inert_classes() -> list[Any]:
-    """Inert things for the two names that SimpleClick's files mention besides tensors."""
+class _Stored:
+    """Stands for the training loss that SimpleClick's files mention besides tensors."""
 
-    class Stored:
-        def __setstate__(self, state: object) -> None:
-            """Keep nothing: the training loss is not needed for predictions."""
+    def __setstate__(self, state: object) -> None:
+        """Keep nothing: the loss is not needed for predictions."""
 
-    def unused(*_: object) -> None:
-        raise BadWeights("a training loss inside a checkpoint is never called")
 
-    Stored.__module__ = unused.__module__ = _LOSS
-    Stored.__name__ = Stored.__qualname__ = "CrossEntropyLoss"
-    unused.__name__ = unused.__qualname__ = "cross_entropy"
-    return [Stored, unused]
+def _unused(*_: object) -> None:
+    raise BadWeights("a training loss inside a checkpoint is never called")
+
+
+_INERT = ((_Stored, f"{_LOSS}.CrossEntropyLoss"), (_unused, f"{_LOSS}.cross_entropy"))
 
 
 def _shape(path: Path, config: Any) -> Shape:

@@ -85,12 +85,7 @@ class DeviceJudge:
     """IoU and Boundary IoU of low-resolution logits against one target, on a device."""
 
     def __init__(
-        self,
-        frame: Frame,
-        target: Target,
-        device: torch.device,
-        reach: int = 0,
-        compiled: bool = False,
+        self, frame: Frame, target: Target, device: torch.device, reach: int, compiled: bool
     ) -> None:
         """`reach` is the width of the boundary's band in pixels; 0 leaves it out."""
         self._frame, self._reach = frame, reach
@@ -129,10 +124,8 @@ class DeviceJudge:
 
     def _ratio(self, prediction: Tensor, ground_truth: Tensor) -> Tensor:
         """IoU of sets with one ground truth; 1 where neither holds a judged pixel."""
-        both, either = (
-            count(prediction & ground_truth),
-            count((prediction | ground_truth) & self._judged),
-        )
+        both = count(prediction & ground_truth)
+        either = count((prediction | ground_truth) & self._judged)
         return torch.where(either > 0, both / either.clamp_min(1), 1.0)
 
 
@@ -255,9 +248,8 @@ class MovablePoints:
         rows, columns = self._answered
         pad = (0, self._low - columns, 0, self._low - rows)
         # Only the first cell beyond the image matters; it is replaced by its neighbour.
-        return self._encoded.masks_of(
-            [F.pad(one.detach()[None], pad, mode="replicate")[0] for one in logits]
-        )
+        wide = [F.pad(one.detach()[None], pad, mode="replicate")[0] for one in logits]
+        return self._encoded.masks_of(wide)
 
     def into_prediction(self, index: int, mask: Mask) -> Tensor:
         bits = torch.from_numpy(mask.dense()).to(self._encoded.network.device)

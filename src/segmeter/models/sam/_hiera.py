@@ -125,9 +125,8 @@ class _Block(nn.Module):
         self.window = 0 if whole else sizes["window_size_per_stage"][stage - first]
         self.halves = first and stage <= sizes["num_query_pool_stages"]
         self.layer_norm1 = nn.LayerNorm(narrow, sizes["layer_norm_eps"])
-        self.attn = _Attention(
-            narrow, wide, sizes["num_attention_heads_per_stage"][stage], self.halves
-        )
+        heads = sizes["num_attention_heads_per_stage"][stage]
+        self.attn = _Attention(narrow, wide, heads, self.halves)
         self.layer_norm2 = nn.LayerNorm(wide, sizes["layer_norm_eps"])
         inner = int(wide * sizes["mlp_ratio"])
         layers = {"proj_in": nn.Linear(wide, inner), "act": nn.GELU()}

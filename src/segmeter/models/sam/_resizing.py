@@ -20,8 +20,7 @@ from segmeter.models._enlarging import Enlargement
 def fetched(bits: Tensor) -> npt.NDArray[np.bool_]:
     """Bits on the host, through memory that a GPU may write to by itself: four times as fast."""
     host = torch.empty(bits.shape, dtype=torch.bool, pin_memory=bits.is_cuda)
-    found: npt.NDArray[np.bool_] = host.copy_(bits).numpy()
-    return found
+    return np.asarray(host.copy_(bits))
 
 
 RENDERED_PIXELS = 1 << 24

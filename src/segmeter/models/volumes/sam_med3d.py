@@ -115,9 +115,8 @@ class SamMed3dEncodedScene:
         if self.protocol == "published":
             old = self.resampled.shape
             new = resampled_size(old, self.spacing_mm, _MM)
-            x, y, z = (
-                round(p * (m - 1) / max(n - 1, 1)) for p, n, m in zip(axes, old, new, strict=True)
-            )
+            sizes = zip(axes, old, new, strict=True)
+            x, y, z = (round(p * (m - 1) / max(n - 1, 1)) for p, n, m in sizes)
             return x, y, z
         pairs = zip(axes, self._turned.shape, self.resampled.shape, strict=True)
         x, y, z = (min(max(round((p + 0.5) * m / n - 0.5), 0), m - 1) for p, n, m in pairs)

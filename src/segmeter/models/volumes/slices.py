@@ -282,8 +282,8 @@ class PreparedSlices:
             low, high = float(clipped.min()), float(clipped.max())
         scaled = (clipped - low) / (high - low + self.preparation.softener or 1.0) * 255
         whole: Mapping[str, Any] = {"round": np.round, "truncate": np.trunc}
-        made: Values = whole.get(self.preparation.rounding, np.asarray)(scaled).astype(np.float32)
-        return made
+        as_bytes = whole.get(self.preparation.rounding, np.asarray)
+        return np.asarray(as_bytes(scaled), dtype=np.float32)
 
 
 def prepared(volume: Volume, family: str, protocol: ProtocolName) -> PreparedSlices:
