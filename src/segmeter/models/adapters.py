@@ -49,12 +49,12 @@ def as_model(thing: Any, name: str = "") -> Any:
     if callable(getattr(thing, "set_image", None)) and callable(getattr(thing, "predict", None)):
         return PredictorModel(thing, called)
     if callable(thing) and not isinstance(thing, type) and not _is_network(type(thing)):
-        if _first_argument(thing) == "frames":
+        first = next(iter(inspect.signature(thing).parameters), "")  # image, volume or frames
+        if first == "frames":
             from segmeter.models.videos.frame_trackers import FunctionTracker
 
             return FunctionTracker(thing, called)
-        kind = VolumeFunctionModel if _first_argument(thing) == "volume" else FunctionModel
-        return kind(thing, called)
+        return (VolumeFunctionModel if first == "volume" else FunctionModel)(thing, called)
     raise BadInput(no_model(thing, called))
 
 
@@ -147,11 +147,6 @@ class FunctionModel:
     def _arguments(self, scene: Scene, prompts: Sequence[Prompt]) -> tuple[Any, list[Any]]:
         clicks = [(*c.point[-2:], c.positive) for c in only_clicks(prompts, self.name)]
         return scene.pixels.copy(), clicks
-
-
-def _first_argument(function: Any) -> str:
-    """The name of the first argument of a function: `image`, `volume` or `frames`."""
-    return next(iter(inspect.signature(function).parameters), "")
 
 
 class VolumeFunctionModel(FunctionModel):

@@ -259,12 +259,10 @@ class _Walk:
 
 
 _NOT_STATE = frozenset(
-    (
-        *("__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__slotnames__"),
-        *("__firstlineno__", "__static_attributes__", "__dataclass_fields__"),
-        *("__abstractmethods__", "_abc_impl"),
-    )
-)
+    {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__slotnames__",
+     "__firstlineno__", "__static_attributes__", "__dataclass_fields__", "__abstractmethods__",
+     "_abc_impl"}
+)  # fmt: skip
 
 
 def _names_in(code: types.CodeType) -> set[str]:

@@ -226,30 +226,24 @@ def fetch(
 @contextmanager
 def _collecting(folder: Path) -> Iterator[Path]:
     """The hidden folder that downloads are collected in, locked; removed if nothing is left."""
-    collected = folder.with_name(f".{folder.name}.part")
-    lock = _locked(collected)
+    collected, lock = folder.with_name(f".{folder.name}.part"), -1
+    while lock < 0:  # until it is not removed meanwhile, by a call that has just finished with it
+        collected.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            lock = os.open(collected, os.O_RDONLY)
+            if fcntl is not None:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(lock), os.stat(collected)):
+                break
+        if lock >= 0:
+            os.close(lock)
+            lock = -1
     try:
         yield collected
     finally:
         if collected.is_dir() and not any(collected.iterdir()):
             collected.rmdir()
         os.close(lock)
-
-
-def _locked(folder: Path) -> int:
-    """A descriptor that holds the lock on a folder, which is made where it is missing."""
-    while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            descriptor = os.open(folder, os.O_RDONLY)
-        except FileNotFoundError:  # the call before has just finished with it
-            continue
-        if fcntl is not None:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(descriptor), os.stat(folder)):
-                return descriptor
-        os.close(descriptor)
 
 
 def _move(collected: Path, folder: Path) -> None:

@@ -87,7 +87,6 @@ class Sam(weight_files.CheckpointModel):
 
     @cached_property
     def network(self) -> SamNetwork:
-        """Loaded at first use."""
         from segmeter.models.sam._loading import HubNetwork, SamNetwork
 
         family, device, dtype = self.kind.family, self._device, self.dtype

@@ -92,7 +92,6 @@ class MedicalSam(CheckpointModel):
 
     @cached_property
     def network(self) -> MedicalNetwork:
-        """Read from its files when first needed."""
         from segmeter.models.volumes._networks import MedicalNetwork
 
         return MedicalNetwork(self.name, self._device, self.dtype).filled(self._checkpoint())
@@ -109,7 +108,6 @@ class MedicalSam(CheckpointModel):
         return found
 
     def encode(self, scene: Scene) -> SamEncodedScene:
-        """Embed an image."""
         return self._encoded_scenes([as_image(scene, self.name).pixels])[0]
 
     def encode_values(self, values: Sequence[Values]) -> list[SamEncodedScene]:
@@ -179,7 +177,6 @@ class ScribblePrompt(CheckpointModel):
 
     @cached_property
     def network(self) -> ScribbleUNet:
-        """Read from its file when first needed, strictly."""
         from segmeter.models.volumes._networks import ScribbleUNet
 
         return self.filled(ScribbleUNet(), named_tensors(self.weights_path))
@@ -189,7 +186,6 @@ class ScribblePrompt(CheckpointModel):
         return self.encode_values([as_image(scene, _NAME).pixels.mean(axis=2, dtype=np.float32)])[0]
 
     def encode_values(self, values: Sequence[Values]) -> list[ScribbleEncodedScene]:
-        """Slices of grey values."""
         return [ScribbleEncodedScene(self.network, _stretched(v)) for v in values]
 
     def slice_policy(self, protocol: ProtocolName) -> ProtocolName:

@@ -46,7 +46,6 @@ class SamMed3d(CheckpointModel):
 
     @cached_property
     def network(self) -> SamMed3dNetwork:
-        """Read from its file when first needed, strictly."""
         from segmeter.models.volumes._networks import SamMed3dNetwork
 
         tensors = named_tensors(self.weights_path, "model_state_dict")

@@ -229,25 +229,18 @@ def _grown(mask: Mask, size: Index) -> tuple[Index, Index]:
 
 def _points_and_labels(prompts: Sequence[Prompt]) -> tuple[list[Sequence[float]], list[int]]:
     """Points with their labels; the last box counts, its corners come last."""
+    boxes = [p for p in prompts if isinstance(p, Box)]
+    strokes = [p for p in prompts if isinstance(p, Click | Scribble)]
+    if len(boxes) + len(strokes) != len(prompts):
+        raise BadInput(f"'{_NAME}' takes clicks, strokes and boxes only")
     points: list[Sequence[float]] = []
     labels: list[int] = []
-    box: Box | None = None
-    for prompt in prompts:
-        match prompt:
-            case Click(point, positive):
-                points.append(point)
-                labels.append(int(positive))
-            case Scribble(stroke, positive):
-                points += stroke
-                labels += [int(positive)] * len(stroke)
-            case Box():
-                box = prompt
-            case _:
-                raise BadInput(f"'{_NAME}' takes clicks, strokes and boxes only")
-    if box is not None:
-        points += [box.low, box.high]
-        labels += [2, 3]
-    return points, labels
+    for stroke in strokes:
+        own = (stroke.point,) if isinstance(stroke, Click) else stroke.points
+        points += own
+        labels += [int(stroke.positive)] * len(own)
+    corners = [boxes[-1].low, boxes[-1].high] if boxes else []
+    return [*points, *corners], [*labels, *([2, 3] if boxes else [])]
 
 
 def _minus(point: Index, start: Index) -> Index:
