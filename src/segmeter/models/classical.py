@@ -236,11 +236,8 @@ def _inside(box: Box, shape: Sequence[int], ratio: Sequence[float]) -> Bits:
     """The copy's pixels within the box, at least one."""
     bits = np.zeros(shape, dtype=bool)
     low, high = _scaled(box.low, ratio), _scaled(box.high, ratio)
-    rows, columns = (
-        slice(max(0, round(a)), max(0, round(a), round(b)) + 1)
-        for a, b in zip(low, high, strict=True)
-    )
-    bits[rows, columns] = True
+    ends = zip(low, high, strict=True)
+    bits[tuple(slice(max(0, round(a)), max(0, round(a), round(b)) + 1) for a, b in ends)] = True
     return bits
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from segmeter.core.errors import raised_at
 from segmeter.core.masks import Mask
 from segmeter.core.models import (
+    PROTOCOLS,
     EncodedScene,
     Model,
     ModelCard,
@@ -267,9 +268,7 @@ def _state_is_returned(trial: _Trial) -> Iterator[str]:
     if not clicks:
         return
     state = encoded.predict([Request(clicks[:1])])[0].state
-    if not all(
-        isinstance(keeps_state(encoded, clicks, r), bool) for r in ("published", "corrected")
-    ):
+    if not all(isinstance(keeps_state(encoded, clicks, p), bool) for p in PROTOCOLS):
         yield "keeps_state does not return True or False"
     requests = [Request(clicks, state), Request(clicks, None)]
     one = render(encoded, encoded.predict(requests))

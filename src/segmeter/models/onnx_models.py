@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from segmeter.models.sam._onnx import OnnxEncodedScene, OnnxPair
 
 Values = npt.NDArray[np.float32]
-_MEAN = np.array([0.485, 0.456, 0.406], np.float32)
-_DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)
+MEAN = np.array([0.485, 0.456, 0.406], np.float32)
+DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)
 
 
 def onnx_files(path: Path) -> list[Path]:
@@ -196,7 +196,7 @@ class OnnxClicks:
         if self.pixels != "0..255":
             values = values / np.float32(255)
         if self.pixels == "imagenet":
-            values = (values - _MEAN) / _DEVIATION
+            values = (values - MEAN) / DEVIATION
         return np.ascontiguousarray(values.transpose(2, 0, 1)[None], np.float32)
 
     def _one(self, scene: Scene, image: Values, request: Request) -> MaskPrediction:

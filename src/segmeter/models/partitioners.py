@@ -34,6 +34,7 @@ from segmeter.core.seeds import generator
 
 Labels = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int64]
+Levels = npt.NDArray[np.float32]
 Join = tuple[int, int, float]
 
 
@@ -256,7 +257,7 @@ class Quadtree(_Method):
         return Segmentation(levels=quadtree_levels(height, width))
 
 
-def quadtree_levels(height: int, width: int) -> npt.NDArray[np.float32]:
+def quadtree_levels(height: int, width: int) -> Levels:
     """The quadtree's contour map: each line's number is its strength.
 
     >>> int(quadtree_levels(64, 48).max())
@@ -285,9 +286,7 @@ def _cuts(length: int, level: int) -> Numbers:
     return 2 * (first_after - 1)
 
 
-def _draw_lines(
-    levels: npt.NDArray[np.float32], lines: Numbers, across: Numbers, number: int
-) -> int:
+def _draw_lines(levels: Levels, lines: Numbers, across: Numbers, number: int) -> int:
     """Draw each line in pieces between the lines across, a new number a piece."""
     ends = [1, *(across + 1).tolist(), levels.shape[1] - 1]
     for line in lines.tolist():
@@ -374,9 +373,7 @@ class _Forest:
         return self.touching[first]
 
 
-def joined_at(
-    labels: Numbers, criterion: ColourSpread | BoundaryStrength
-) -> npt.NDArray[np.float32]:
+def joined_at(labels: Numbers, criterion: ColourSpread | BoundaryStrength) -> Levels:
     """For every pair of regions the height at which they meet, cheapest joins first.
 
     A join is never lower than those before it. Ties go to the pair with smaller numbers.
@@ -404,7 +401,7 @@ def joined_at(
     return _heights(len(forest.alive), joins)
 
 
-def random_joins(labels: Numbers, rng: np.random.Generator) -> npt.NDArray[np.float32]:
+def random_joins(labels: Numbers, rng: np.random.Generator) -> Levels:
     """Joins a random one of the pairs that touch, again and again; heights are even steps."""
     forest = _Forest.of(labels)
     count = len(forest.alive)
@@ -438,7 +435,7 @@ def means(labels: Numbers, colours: npt.NDArray[np.float64]) -> npt.NDArray[np.f
     return np.asarray(np.stack(sums, axis=1) / np.bincount(flat)[:, None])
 
 
-def contour_map(labels: Numbers, apart: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def contour_map(labels: Numbers, apart: Levels) -> Levels:
     """The ultrametric contour map of regions i and j that meet at `apart[i, j]`.
 
     `(2H + 1, 2W + 1)`; points where lines meet take the strongest, the frame stays 0.
@@ -453,7 +450,7 @@ def contour_map(labels: Numbers, apart: npt.NDArray[np.float32]) -> npt.NDArray[
     return levels
 
 
-def _heights(count: int, joins: list[Join]) -> npt.NDArray[np.float32]:
+def _heights(count: int, joins: list[Join]) -> Levels:
     """Spread each join's height over all pairs that it brings together."""
     apart = np.zeros((count, count), dtype=np.float32)
     members: list[list[int]] = [[region] for region in range(count)]

@@ -34,14 +34,9 @@ Bytes = npt.NDArray[np.uint8]
 Files = Mapping[str, tuple[str, bytes]]
 
 
-def _stateless(ask: Callable[..., MaskPrediction]) -> Callable[[ServiceModel, Scene], OneByOne]:
+def _stateless(ask: Callable[..., MaskPrediction], model: ServiceModel, scene: Scene) -> OneByOne:
     """The image is sent with every request, as annotation tools do."""
-
-    def encode(model: ServiceModel, scene: Scene) -> OneByOne:
-        image = base64.b64encode(png(scene.pixels)).decode()
-        return OneByOne(partial(ask, model, scene, image))
-
-    return encode
+    return OneByOne(partial(ask, model, scene, base64.b64encode(png(scene.pixels)).decode()))
 
 
 def _ask_label_studio(
@@ -436,8 +431,8 @@ def _nibabel() -> Any:
 
 
 ENCODED: Mapping[str, Callable[[ServiceModel, Scene], Any]] = {
-    "label-studio": _stateless(_ask_label_studio),
-    "cvat": _stateless(_ask_cvat),
+    "label-studio": partial(_stateless, _ask_label_studio),
+    "cvat": partial(_stateless, _ask_cvat),
     "monai-label": MonaiLabelScene,
     "nninteractive": _on_server,
 }

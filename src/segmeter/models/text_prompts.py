@@ -120,12 +120,11 @@ class TextNetwork:
 
             library: Any = transformers  # parts of it have no types
             network = pretrained(self.folder, self.kind, self.what)
-            tokens = library.AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
-            images = None
+            own: dict[str, Any] = {"local_files_only": True}
+            tokens, images = library.AutoTokenizer.from_pretrained(self.folder, **own), None
             if self._image:  # the backend of Pillow: torchvision is not needed
-                images = library.AutoImageProcessor.from_pretrained(
-                    self.folder, local_files_only=True, backend="pil"
-                )
+                own["backend"] = "pil"
+                images = library.AutoImageProcessor.from_pretrained(self.folder, **own)
         except ImportError as error:
             raise NotFound("text needs transformers: pip install 'segmeter[text]'") from error
         except DAMAGED as error:

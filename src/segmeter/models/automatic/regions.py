@@ -78,12 +78,9 @@ def clean_logits(
     """
     cleaned = maps.copy()
     for place, one in enumerate(maps):
-        for bits, value in (
-            (one <= threshold, threshold + LIFT),
-            (one > threshold, threshold - LIFT),
-        ):
+        for bits, lift in ((one <= threshold, LIFT), (one > threshold, -LIFT)):
             labels, areas = _regions(bits, 8)
-            cleaned[place][_small(areas, smallest + 1)[labels]] = np.float32(value)
+            cleaned[place][_small(areas, smallest + 1)[labels]] = np.float32(threshold + lift)
     return cleaned
 
 

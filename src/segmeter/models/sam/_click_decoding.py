@@ -206,9 +206,7 @@ class MovablePoints:
     """Sessions whose last click is a variable, in the frame of the network's square."""
 
     def __init__(self, encoded: SamEncodedScene, requests: Sequence[Request]) -> None:
-        if not all(
-            request.prompts and isinstance(request.prompts[-1], Click) for request in requests
-        ):
+        if not all(r.prompts and isinstance(r.prompts[-1], Click) for r in requests):
             raise BadInput("only a session whose last prompt is a click has a gradient")
         self._encoded, self._requests = encoded, list(requests)
         frame = encoded.frame
@@ -219,9 +217,8 @@ class MovablePoints:
         self._answered = tuple(-(-n * low // frame.side) for n in inside)
         self._low = low
         self._tokens = [encoded.tokens(request.prompts) for request in requests]
-        self._last = [
-            sum(isinstance(p, Click) for p in request.prompts) - 1 for request in requests
-        ]  # clicks come first among the tokens, strokes and boxes do not occur here
+        # Clicks come first among the tokens, strokes and boxes do not occur here.
+        self._last = [sum(isinstance(p, Click) for p in r.prompts) - 1 for r in requests]
         self._masks = [encoded.mask_prompt(request) for request in requests]
 
     def start(self) -> Tensor:

@@ -23,7 +23,7 @@ from segmeter.core.capabilities import (
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Prediction, ProtocolName, Request
-from segmeter.core.prompts import Box, Click, Point, Prompt, signs
+from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, signs
 from segmeter.core.scenes import Pixels
 from segmeter.models.automatic.candidates import (
     PredictsGrids,
@@ -40,9 +40,8 @@ from segmeter.models.sam._cuda_graphs import Decoded, Floats, Labels, graphs_of
 from segmeter.models.sam._decoder import NOT_A_POINT, Embedding
 from segmeter.models.sam._prompt_batches import (
     Policy,
+    clicks_of,
     fed_back,
-    hint_of,
-    labelled_points,
     of_equal_size,
     shown_masks,
 )
@@ -229,14 +228,28 @@ class SamEncodedScene:
         """Points `(y, x)` and labels; the last box counts, and its corners come last."""
         if self.policy.boxes_only and not all(isinstance(p, Box) for p in prompts):
             raise BadInput("this model takes boxes only; choose a user who draws boxes")
-        return labelled_points(prompts, self.network.second, self.policy.half_open)
+        clicks = [click for prompt in prompts for click in clicks_of(prompt)]
+        points = [point for point, _ in clicks]
+        labels = [int(positive) for _, positive in clicks]
+        boxes = [p for p in prompts if isinstance(p, Box)]
+        if boxes:
+            beyond = 1.0 if self.policy.half_open else 0.0
+            points += [boxes[-1].low, tuple(c + beyond for c in boxes[-1].high)]
+            labels += [2, 3]
+        if points and (self.network.second or not boxes):  # the first SAM pads without a box only
+            points.append((0.0, 0.0))
+            labels.append(NOT_A_POINT)
+        return points, labels
 
     def mask_prompt(self, request: Request) -> Tensor | None:
         """Low-resolution logits: a new mask prompt, else the state, else an earlier mask prompt."""
-        hint, device = hint_of(request), self.network.device
-        if hint is None:
-            return None if request.state is None else torch.as_tensor(request.state, device=device)
-        bits = torch.from_numpy(hint.mask.dense()).to(device)
+        hints, device = [p for p in request.prompts if isinstance(p, MaskHint)], self.network.device
+        fresh = bool(hints) and isinstance(request.prompts[-1], MaskHint)
+        if request.state is not None and not fresh:
+            return torch.as_tensor(request.state, device=device)
+        if not hints:
+            return None
+        bits = torch.from_numpy(hints[-1].mask.dense()).to(device)
         low = self.frame.shrink(bits[None, None].float(), 4 * self.network.prompts.grid_side)
         return HINT_LOGIT * (2 * low[0] - 1)
 
