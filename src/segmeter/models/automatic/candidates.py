@@ -182,8 +182,10 @@ class Kept:
         made: dict[int, Mask] = {}
         for mine, part in self.groups():
             made |= zip(mine.tolist(), part.masks(threshold), strict=True)
-        low = (self.crop.top, self.crop.left)
-        return [_pasted(made[i], low, shape) for i in range(len(self))]
+        found = [made[i] for i in range(len(self))]
+        moved = [(m.low[0] + self.crop.top, m.low[1] + self.crop.left) for m in found]
+        pairs = zip(found, moved, strict=True)
+        return [Mask(shape, low, m.bits) if m else Mask.empty(shape) for m, low in pairs]
 
 
 def crop_candidates(
@@ -277,9 +279,3 @@ def passes(
     if options.protocol == "corrected":
         passed &= areas > 0
     return passed
-
-
-def _pasted(mask: Mask, low: tuple[int, int], shape: tuple[int, int]) -> Mask:
-    if not mask:
-        return Mask.empty(shape)
-    return Mask(shape, (mask.low[0] + low[0], mask.low[1] + low[1]), mask.bits)

@@ -125,26 +125,22 @@ class Options:
                 f"of {self.crops} layers of crops, leave a grid of no points; take more points or "
                 "fewer layers"
             )
-        if self.grids is not None:
-            _check_grids(self.grids, self.crops)
+        for layer, grid in enumerate(self.grids or ()):
+            points = grid.ndim == 2 and grid.shape[1] == 2 and len(grid) > 0
+            if not points or not ((grid >= 0) & (grid <= 1)).all():
+                raise BadInput(
+                    f"automatic masks: grid {layer} is not a list of points, x and y each in 0..1"
+                )
+        if self.grids is not None and len(self.grids) <= self.crops:
+            raise BadInput(
+                f"automatic masks: {self.crops} layers of crops need {self.crops + 1} grids, "
+                f"not {len(self.grids)}"
+            )
         if self.offset < 0 or self.overlap < 0:
             raise BadInput("automatic masks: offset and overlap are not negative")
 
 
 _CHOICES = {"clean": Clean, "nms": Nms, "edge": Edge, "output": Output, "protocol": ProtocolName}
-
-
-def _check_grids(grids: tuple[Grid, ...], crops: int) -> None:
-    if len(grids) <= crops:
-        raise BadInput(
-            f"automatic masks: {crops} layers of crops need {crops + 1} grids, not {len(grids)}"
-        )
-    for layer, grid in enumerate(grids):
-        points = grid.ndim == 2 and grid.shape[1] == 2 and len(grid) > 0
-        if not points or not ((grid >= 0) & (grid <= 1)).all():
-            raise BadInput(
-                f"automatic masks: grid {layer} is not a list of points, x and y each in 0..1"
-            )
 
 
 EDGE_PX = 20

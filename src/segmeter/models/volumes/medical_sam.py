@@ -163,8 +163,8 @@ _NAME = "scribbleprompt"
 _SUMMARY = "ScribblePrompt-UNet at 128: clicks, boxes, strokes"
 _TAKES = frozenset({"click", "box", "scribble", "mask"})
 _CARD = ModelCard(_NAME, _SUMMARY, _TAKES, "Apache-2.0", "wong2024", _NAME)
-_HOME = "https://github.com/halleewong/ScribblePrompt"
-offer(_NAME, ByHand(_HOME, "ScribblePrompt_unet_v1_nf192_res128.pt"))
+_FILE = "ScribblePrompt_unet_v1_nf192_res128.pt"
+offer(_NAME, ByHand("https://github.com/halleewong/ScribblePrompt", _FILE))
 
 
 @catalogue.models.add(_NAME, _SUMMARY)
