@@ -100,10 +100,6 @@ class SamMed3dEncodedScene:
     def predict(self, requests: Sequence[Request]) -> list[LazyPrediction]:
         return [self._one(request) for request in requests]
 
-    def survives(self, prompt: Prompt, cube: Cube) -> bool:
-        """Whether a prompt is inside the network's cube."""
-        return any(cube.holds(self.place(p)) for p, _ in _points(prompt))
-
     def place(self, point: Sequence[float]) -> tuple[int, int, int]:
         """A scene's point `(z, y, x)` in voxels of the resampled volume.
 
@@ -129,10 +125,10 @@ class SamMed3dEncodedScene:
         """
         lost, cube = [], None
         for prompts in rounds:
+            places = [[self.place(point) for point, _ in _points(prompt)] for prompt in prompts]
             if cube is None and prompts:
-                points = [point for prompt in prompts for point, _ in _points(prompt)]
-                cube = cube_around([self.place(point) for point in points], _SIDE)
-            kept = sum(self.survives(p, cube) for p in prompts) if cube is not None else 0
+                cube = cube_around([place for own in places for place in own], _SIDE)
+            kept = sum(any(map(cube.holds, own)) for own in places) if cube is not None else 0
             kept = min(kept, 1) if self.protocol == "published" else kept
             lost.append(len(prompts) - kept)
         return lost
