@@ -17,10 +17,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from segmeter.core.errors import BadInput
-from segmeter.models.clicknets._zoom import normalised
 from segmeter.models.clicknets.containers import Ritm, SimpleClick
 from segmeter.models.sam._decoder import channels_first, channels_last, named
+from segmeter.models.sam._resizing import normalised
 from segmeter.models.sam._vit import VitBlock
+
+_COLOURS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and deviation in 0..1
 
 
 def enlarge(x: Tensor, size: Sequence[int]) -> Tensor:
@@ -262,7 +264,7 @@ class RitmNetwork(nn.Module):
 
     def both(self, image: Tensor, maps: Tensor) -> tuple[Tensor, Tensor]:
         """The logits and the auxiliary logits as the head gives them."""
-        return self.feature_extractor(normalised(image), self.maps_transform(maps))
+        return self.feature_extractor(normalised(image, *_COLOURS), self.maps_transform(maps))
 
 
 _WINDOW_PX = 224
@@ -387,5 +389,5 @@ class SimpleClickNetwork(nn.Module):
 
     def small(self, image: Tensor, maps: Tensor) -> Tensor:
         """The logits as the head gives them."""
-        tokens = self.backbone(normalised(image), self.patch_embed_coords(maps))
+        tokens = self.backbone(normalised(image, *_COLOURS), self.patch_embed_coords(maps))
         return self.head(self.neck(tokens))

@@ -193,14 +193,6 @@ def _resized(planes: Tensor, size: tuple[int, int]) -> Tensor:
 
 RADIUS = 5.0
 _FAR = 1e6  # squared distance of a row that holds no click
-_MEAN = (0.485, 0.456, 0.406)
-_STD = (0.229, 0.224, 0.225)
-
-
-def normalised(image: Tensor) -> Tensor:
-    """ImageNet's mean and deviation taken out of an image in 0..1."""
-    mean = image.new_tensor(_MEAN).view(1, 3, 1, 1)
-    return (image - mean) / image.new_tensor(_STD).view(1, 3, 1, 1)
 
 
 def points_tensor(sessions: Sequence[Sequence[Spot]]) -> Tensor:
