@@ -53,8 +53,7 @@ class GrabCut:
     )
 
     def __init__(self, side: int = 192, rounds: int = 2) -> None:
-        self.side = side
-        self.rounds = rounds
+        self.side, self.rounds = side, rounds
 
     def encode(self, scene: Scene) -> OneByOne:
         pixels, ratio = _small(scene, self.side, self.card.name)
@@ -104,8 +103,7 @@ class RandomWalker:
     )
 
     def __init__(self, side: int = 160, beta: float = 130) -> None:
-        self.side = side
-        self.beta = beta
+        self.side, self.beta = side, beta
 
     def encode(self, scene: Scene) -> OneByOne:
         (pixels, ratio), shape = _small(scene, self.side, self.card.name), scene.shape

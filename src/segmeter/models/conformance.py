@@ -153,9 +153,7 @@ class _Trial:
     """A model that has looked at a scene, and prompts of each kind for it."""
 
     def __init__(self, model: Model, scene: Scene) -> None:
-        self.model = model
-        self.scene = scene
-        self.before = scene.pixels.copy()
+        self.model, self.scene, self.before = model, scene, scene.pixels.copy()
         self.encoded: EncodedScene = model.encode(scene)
         low, high = ([n // 3 for n in scene.shape], [n - n // 3 for n in scene.shape])
         target = scene.targets[0].mask if scene.targets else Mask.box(scene.shape, low, high)

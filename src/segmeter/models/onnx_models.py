@@ -252,9 +252,9 @@ def open_graph(path: Path, device: str = "cpu", threads: int = 1) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), options, chosen)
     except _own_errors(onnxruntime) + DAMAGED as error:
+        reason = str(error).split("\n")[0][:120]
         raise BadWeights(
-            f"'{path}' cannot be opened as an ONNX graph, it is damaged or cut short "
-            f"({_reason(error)})"
+            f"'{path}' cannot be opened as an ONNX graph, it is damaged or cut short ({reason})"
         ) from error
 
 
@@ -267,7 +267,8 @@ def run_graph(
     try:
         made: list[npt.NDArray[Any]] = session.run(outputs, dict(feeds))
     except _own_errors(onnxruntime) as error:
-        raise BadWeights(f"the ONNX graph '{name}' cannot be run ({_reason(error)})") from error
+        reason = str(error).split("\n")[0][:120]
+        raise BadWeights(f"the ONNX graph '{name}' cannot be run ({reason})") from error
     return made
 
 
@@ -276,7 +277,3 @@ def _own_errors(onnxruntime: Any) -> tuple[type[Exception], ...]:
     held = vars(onnxruntime.capi.onnxruntime_pybind11_state).values()
     own = [kind for kind in held if isinstance(kind, type) and issubclass(kind, Exception)]
     return (*own, ValueError)
-
-
-def _reason(error: Exception) -> str:
-    return str(error).split("\n")[0][:120]

@@ -228,8 +228,6 @@ def _joined_once(areas: Any, small: Any, nearest: Any) -> Numbers:
     return np.array([root(region) for region in range(areas.size)])
 
 
-QUADTREE_REGIONS = (2, 3, 4, 8, 16, 20, 32, 40, 50, 64, 80, 128, 160, 256, 320, 400, 800)
-
 _CUTS = 32
 
 
@@ -245,7 +243,7 @@ class Quadtree(_Method):
         did; otherwise the tree is built for the image's own size.
     """
 
-    region_counts = QUADTREE_REGIONS
+    region_counts = (2, 3, 4, 8, 16, 20, 32, 40, 50, 64, 80, 128, 160, 256, 320, 400, 800)
 
     def __init__(self, turned: bool = False) -> None:
         self.turned = turned

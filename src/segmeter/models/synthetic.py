@@ -61,8 +61,7 @@ class Noisy:
     reads_targets = True
 
     def __init__(self, wrong: float = 0.25, square: int = 8) -> None:
-        self.wrong = wrong
-        self.square = square
+        self.wrong, self.square = wrong, square
 
     def encode(self, scene: Scene) -> OneByOne:
         return OneByOne(lambda request: self._one(scene, request.prompts))

@@ -47,9 +47,6 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-_DRIVERS = ("libcuda.so.1", "nvcuda.dll")
-
-
 def check_devices(specs: Iterable[Spec]) -> None:
     """Refuse a GPU that does not exist once, not once per image.
 
@@ -85,7 +82,7 @@ def gpu_names() -> tuple[str, ...]:
 def _names_by_driver() -> tuple[str, ...]:
     """By the driver's own library, which hides what CUDA_VISIBLE_DEVICES hides."""
     driver, count = None, ctypes.c_int()
-    for name in _DRIVERS:
+    for name in ("libcuda.so.1", "nvcuda.dll"):
         with suppress(OSError):
             driver = ctypes.CDLL(name)
     if driver is None or driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):

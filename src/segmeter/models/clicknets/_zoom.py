@@ -113,7 +113,7 @@ class Zoom:
         if box is None:
             if self.skip_clicks >= 0:
                 return whole, kept
-            box = _all(image)
+            box = (0, image[0] - 1, 0, image[1] - 1)
         if kept is not None:
             top, bottom, left, right = kept
             inside = all(
@@ -133,7 +133,8 @@ class Zoom:
         box = self._object_box(found, ())
         if box is None:
             return False
-        return overlap(box, _all((found.shape[0], found.shape[1]))) < self.replace_below
+        whole = (0, found.shape[0] - 1, 0, found.shape[1] - 1)
+        return overlap(box, whole) < self.replace_below
 
     def _object_box(self, found: Tensor, spots: Sequence[Spot]) -> ZoomBox | None:
         """The box around what was found and clicked on, made larger; None if nothing was."""
@@ -172,10 +173,6 @@ def overlap(box: ZoomBox, other: ZoomBox) -> float:
 def _overlap1d(a: tuple[int, int], b: tuple[int, int]) -> float:
     shared = max(0, min(a[1], b[1]) - max(a[0], b[0]) + 1)
     return shared / max(1e-6, max(a[1], b[1]) - min(a[0], b[0]) + 1)
-
-
-def _all(image: tuple[int, int]) -> ZoomBox:
-    return 0, image[0] - 1, 0, image[1] - 1
 
 
 def _around(found: Tensor) -> ZoomBox | None:

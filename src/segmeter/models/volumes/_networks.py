@@ -108,9 +108,7 @@ def _stretched(x: Tensor) -> Tensor:
     return (x - low) / (high - low).clamp(min=1e-8)
 
 
-_BUILT: Mapping[
-    str, tuple[Callable[[], nn.Module], int, int, Callable[[tuple[int, int]], Frame]]
-] = {
+_BUILT: Mapping[str, tuple[Callable[[], nn.Module], int, int, type[Frame]]] = {
     "litemedsam": (lambda: TinyVit(fine=True), 256, 64, LiteMedSamFrame),
     "medsam": (SamVit, 1024, 64, MedSamFrame),
     "sam-med2d": (lambda: SamVit(256, adapters=True), 256, 16, SamMed2dFrame),
