@@ -161,7 +161,7 @@ def errors(data: Path, weights: Path, names: Sequence[str], images: int) -> None
             encoded, target = model.encode(loaded), loaded.targets[0]
             rows, columns = np.nonzero(target.mask.dense())
             points = np.stack([rows, columns], axis=1)[:: max(1, len(rows) // 512)]
-            exact = single_click_scores(encoded, points, target, half=False)
+            exact = single_click_scores(encoded, points, target, dtype=torch.float32)
             assert exact is not None
             for kind, dtype in (("float16", torch.float16), ("bfloat16", torch.bfloat16)):
                 rough = single_click_scores(encoded, points, target, dtype=dtype)

@@ -21,11 +21,10 @@ import torch
 
 from segmeter.core.models import Request
 from segmeter.core.prompts import Click
-from segmeter.models.sam._click_decoding import click_decoder
+from segmeter.models.sam._click_decoding import _counts_and_boxes, click_decoder
 from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._encoded import SamEncodedScene
 from segmeter.models.sam._loading import SamNetwork
-from segmeter.models.sam._point_grid import _counts_and_boxes
 from segmeter.models.sam._prompt_batches import Policy
 from segmeter.models.sam._resizing import Padded
 from segmeter.models.sam._vit import TinyVit

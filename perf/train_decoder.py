@@ -22,8 +22,15 @@ import segmeter
 from segmeter.core import catalogue
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
-from segmeter.training.decoder_training import DecoderSettings, Progress, encoded_scenes, train
-from segmeter.training.noc_changes import NocChange, click_counts, noc_change
+from segmeter.training.decoder_training import (
+    DecoderSettings,
+    NocChange,
+    Progress,
+    clicks_needed,
+    encoded_scenes,
+    noc_change,
+    train,
+)
 
 USERS = ("centre-click", "clicking-group?group=3")
 NOTHING = "nothing"
@@ -86,7 +93,8 @@ def experiment(asked: argparse.Namespace, out: Path) -> None:
             for dataset, own in tests.items():
                 encoded = encoded_scenes(model, own)
                 for user in users:
-                    found = click_counts(encoded, user, rounds=asked.clicks, seed=asked.seed)
+                    settings = DecoderSettings(most_clicks=asked.clicks, seed=asked.seed)
+                    found = clicks_needed(encoded, user, settings)
                     counts.setdefault((name, dataset, user.name), {}).update(found)
     table(counts, [NOTHING, *(user.name for user in users)])
 

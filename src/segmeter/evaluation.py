@@ -133,10 +133,8 @@ class RunEstimate:
 
     def facts(self) -> dict[str, Any]:
         """The estimate as JSON can hold it."""
-        return {
-            "cost": asdict(self.cost),
-            "rows": [asdict(e) | {"each": e.each} for e in self.rows],
-        }
+        rows = [asdict(e) | {"each": e.each} for e in self.rows]
+        return {"cost": asdict(self.cost), "rows": rows}
 
     def lines(self) -> list[str]:
         """The estimate in sentences."""
@@ -148,15 +146,10 @@ class RunEstimate:
             size = f"{e.rows:.0f} rows and {size_text(e.bytes)} per scene"
             sentences.append(printable(f"{what}; run here on {e.device} in {seconds} s, {size}"))
         cost = self.cost
-        sentences.append(
-            f"{cost.jobs} jobs, {cost.encodings} encodings, {cost.predictions} predictions"
-        )
+        work = f"{cost.jobs} jobs, {cost.encodings} encodings, {cost.predictions} predictions"
         time, hands = time_text(cost.seconds), counted(cost.workers, "worker")
-        size = f"{size_text(cost.bytes)} on the disk"
-        return [
-            *sentences,
-            f"about {time} with {hands} like this machine, {size}; nothing was written",
-        ]
+        size = f"{size_text(cost.bytes)} on the disk; nothing was written"
+        return [*sentences, work, f"about {time} with {hands} like this machine, {size}"]
 
 
 def estimate_run(

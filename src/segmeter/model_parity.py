@@ -19,6 +19,7 @@ from segmeter.api.loading import as_dataset, as_model, as_user
 from segmeter.api.runs import Run, open_run
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene
@@ -85,11 +86,7 @@ class Parity:
     @property
     def first_difference(self) -> dict[tuple[str, str], int]:
         """For each object with differing masks, the round in which they differ first."""
-        found: dict[tuple[str, str], int] = {}
-        for r in self.rounds:
-            if r.iou < 1:
-                found.setdefault((r.scene, r.target), r.round)
-        return found
+        return {(r.scene, r.target): r.round for r in reversed(self.rounds) if r.iou < 1}
 
     def facts(self) -> dict[str, Any]:
         """The result as plain data."""
@@ -122,26 +119,18 @@ class Parity:
             f"lowest IoU {worst.iou:.4f}: {worst.scene}, {worst.target}, round {worst.round}",
             f"largest difference of scores {facts['largest_score_difference']:.2g}",
         ]
-        if facts["largest_logit_difference"] is not None:
-            sentences.append(
-                f"largest difference of logits {facts['largest_logit_difference']:.2g}"
-            )
-        if self.first_difference:
-            first = min(self.first_difference.values())
-            sentences.append(
-                f"masks differ on {len(self.first_difference)} of {facts['objects']} objects, "
-                f"first in round {first}"
-            )
-        if self.noc_difference is not None:
-            n = self.noc_difference
-            sentences.append(
-                f"NoC@90, B minus A: {n.value:+.2f} clicks [{n.low:+.2f}, {n.high:+.2f}]"
-            )
+        logits, differ = facts["largest_logit_difference"], self.first_difference
+        if logits is not None:
+            sentences.append(f"largest difference of logits {logits:.2g}")
+        if differ:
+            of = f"{len(differ)} of {facts['objects']} objects"
+            sentences.append(f"masks differ on {of}, first in round {min(differ.values())}")
+        if (n := self.noc_difference) is not None:
+            interval = f"{n.value:+.2f} clicks [{n.low:+.2f}, {n.high:+.2f}]"
+            sentences.append(f"NoC@90, B minus A: {interval}")
         s = self.seconds_difference
-        sentences.append(
-            f"seconds per click, B minus A: {s.value:+.4f} [{s.low:+.4f}, {s.high:+.4f}]"
-        )
-        return sentences
+        interval = f"{s.value:+.4f} [{s.low:+.4f}, {s.high:+.4f}]"
+        return [*sentences, f"seconds per click, B minus A: {interval}"]
 
     def report(self, to: str | Path) -> Path:
         """Write an HTML page with the numbers and the worst cases."""
@@ -150,8 +139,8 @@ class Parity:
         path = Path(to)
         path.parent.mkdir(parents=True, exist_ok=True)
         facts = [f"prompts: {self.prompts_from}", f"{len(self.rounds)} rounds"]
-        page = Page(f"Parity of {self.a} and {self.b}", "The same prompts given to both models",
-                    facts, [self._numbers(), self._worst()])  # fmt: skip
+        title, about = f"Parity of {self.a} and {self.b}", "The same prompts given to both models"
+        page = Page(title, about, facts, [self._numbers(), self._worst()])
         path.write_text(render(page), encoding="utf-8")
         return path
 
@@ -285,11 +274,10 @@ def _recorded(run: Run) -> dict[tuple[str, str, str], list[tuple[Prompt, ...]]]:
             partition by dataset, scene, target order by {", ".join(other)}
         ) = 1 order by dataset, scene, target, round
     """)
-    found: dict[tuple[str, str, str], list[tuple[Prompt, ...]]] = {}
-    for row in rows.to_pylist():
-        key = (row["dataset"], row["scene"], row["target"])
-        found.setdefault(key, []).append(round_from_json(row["prompt"]))
-    return found
+    return grouped_pairs(
+        ((row["dataset"], row["scene"], row["target"]), round_from_json(row["prompt"]))
+        for row in rows.to_pylist()
+    )
 
 
 def _prompted(
@@ -310,13 +298,11 @@ def _compare(
     """Both models on the same prompts, each with its own state."""
     sessions = [Session(scene, own) for own in encoded]
     for number, new in enumerate(rounds, 1):
-        made = [session.step(new) for session in sessions]
-        one, other = (session.last for session in sessions)
-        a, b = made
+        a, b = (session.step(new) for session in sessions)
         yield Comparison(
             scene.name, target.id, number, iou(a.mask, b.mask), b.model_score - a.model_score,
-            _logits(one, other), a.seconds_predict, b.seconds_predict, a.mask, b.mask,
-            sessions[0].prompts,
+            _logits(*(session.last for session in sessions)), a.seconds_predict,
+            b.seconds_predict, a.mask, b.mask, sessions[0].prompts,
         )  # fmt: skip
 
 

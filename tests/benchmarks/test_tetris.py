@@ -353,7 +353,7 @@ def test_both_directions_of_eight_objects_take_every_step_in_one_batch() -> None
 
     from segmeter.models.clicknets._encoded import ClickNetEncodedScene
     from segmeter.models.clicknets._encoded import Settings as Use
-    from segmeter.models.clicknets._ritm import RitmNetwork
+    from segmeter.models.clicknets._networks import RitmNetwork
     from segmeter.models.clicknets._zoom import Zoom
     from segmeter.models.clicknets.containers import RITM
 

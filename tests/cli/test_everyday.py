@@ -154,7 +154,7 @@ def test_a_model_is_added_to_a_run_and_the_rest_is_kept(typed: Typed, here: Path
 def own_weights(here: Path) -> str:
     """A checkpoint file of the user's own, here of RITM's smallest network."""
     torch = pytest.importorskip("torch", reason="needs the extra 'models'")
-    from segmeter.models.clicknets._ritm import RitmNetwork
+    from segmeter.models.clicknets._networks import RitmNetwork
     from segmeter.models.clicknets.containers import RITM
 
     torch.save(RitmNetwork(RITM["ritm-h18s"]).state_dict(), here / "mine.pth")

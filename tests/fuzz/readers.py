@@ -28,7 +28,7 @@ from segmeter.datasets.volumes.volume_folder import holds_cases, read_member
 from segmeter.measures.concepts import Truths
 from segmeter.models import weights
 from segmeter.models.fetching.transfer import unpack
-from segmeter.models.videos.function_trackers import read_label_png
+from segmeter.models.videos.frame_trackers import read_label_png
 from segmeter.stats.annotation_time import CostModel
 from segmeter.users.videos.frame_users import recorded_strokes
 

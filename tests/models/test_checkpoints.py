@@ -28,8 +28,8 @@ from segmeter.core.prompts import Box, Click  # noqa: E402
 from segmeter.core.received_runs import received  # noqa: E402
 from segmeter.core.scenes import Image  # noqa: E402
 from segmeter.models import checkpoints, conformance, weights  # noqa: E402
+from segmeter.models.checkpoints import is_unused, source_name  # noqa: E402
 from segmeter.models.sam._loading import SamNetwork  # noqa: E402
-from segmeter.models.sam.tensor_names import is_unused, source_name  # noqa: E402
 
 FILE = Path("a file")
 BESIDE = {"optimizer": {"state": {}}, "epoch": 3, "scaler": {"scale": 1.0}}

@@ -13,7 +13,7 @@ import segmeter
 from segmeter.core.errors import BadInput, BadWeights
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Image, Target
-from segmeter.models.clip_crops import ClipRanking, masked_crop, patches_inside
+from segmeter.models.mask_embeddings import ClipRanking, masked_crop, patches_inside
 from segmeter.models.text_prompts import rescaled
 
 transformers = pytest.importorskip("transformers")

@@ -17,8 +17,8 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.scenes import Scene
 from segmeter.models.conformance import check, drawn_scene
-from segmeter.models.synthetic import Disc, DiscEncodedScene
-from segmeter.models.videos.function_trackers import FunctionTracker
+from segmeter.models.synthetic import Disc
+from segmeter.models.videos.frame_trackers import FunctionTracker
 
 SHARED = Path(os.environ.get("SEGMETER_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 
@@ -58,7 +58,7 @@ class _Faulty:
 @dataclass
 class _FaultyEncodedScene:
     model: _Faulty
-    encoded: DiscEncodedScene
+    encoded: Any
     shape: tuple[int, ...]
 
     def predict(self, requests: Sequence[Request]) -> Sequence[MaskPrediction]:

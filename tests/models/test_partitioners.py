@@ -10,8 +10,7 @@ from segmeter.core.models import Method
 from segmeter.core.scenes import Image, Scene
 from segmeter.measures import ssc
 from segmeter.measures.hierarchies import Hierarchy
-from segmeter.models import _merging
-from segmeter.models.partitioners import Quadtree
+from segmeter.models.partitioners import BoundaryStrength, ColourSpread, Quadtree, joined_at
 
 METHODS = (
     "felzenszwalb",
@@ -97,7 +96,7 @@ def test_the_published_quadtree_of_a_landscape_is_a_turned_portrait() -> None:
 def test_joining_by_colour_takes_the_nearest_first() -> None:
     labels = np.array([[0, 1, 2]] * 2)
     colours = np.array([0.0, 1.0, 10.0])[labels][..., None] * np.ones(3)
-    apart = _merging.joined_at(labels, _merging.ColourSpread(labels, colours))
+    apart = joined_at(labels, ColourSpread(labels, colours))
     assert apart[0, 1] < apart[0, 2]
     assert apart[1, 2] == apart[0, 2]
     assert np.array_equal(apart, apart.T)
@@ -107,6 +106,6 @@ def test_joining_by_boundary_averages_shared_lengths() -> None:
     """0 and 1 part over a weak line; what is left meets at the mean over both lines."""
     labels = np.array([[0, 0, 1, 1], [2, 2, 2, 2]])
     strength = np.array([[0.2, 0.1, 0.1, 0.4], [0.2, 0.2, 0.4, 0.4]])
-    apart = _merging.joined_at(labels, _merging.BoundaryStrength(labels, strength))
+    apart = joined_at(labels, BoundaryStrength(labels, strength))
     assert apart[0, 1] == pytest.approx(0.1)
     assert apart[0, 2] == pytest.approx((0.2 + 0.2 + 0.4 + 0.4) / 4)

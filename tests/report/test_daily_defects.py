@@ -82,7 +82,7 @@ def test_a_best_is_marked_only_where_intervals_lie_apart() -> None:
 
 
 def test_a_gpu_that_is_not_there_is_refused_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("segmeter.runtime.workers_and_devices.has_cuda", lambda: False)
+    monkeypatch.setattr("segmeter.runtime.workers_and_devices.gpu_names", lambda: ())
     with pytest.raises(BadInput, match="wants a CUDA device"):
         check_devices([Spec("mobile-sam", {"device": "cuda:0"})])
 

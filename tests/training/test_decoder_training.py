@@ -133,7 +133,8 @@ def test_a_round_trains_the_decoder_only_and_shows_the_annotator_its_mask(
     model = small_sam()
     network: Any = model.network
     network.decoder.requires_grad_(True)
-    objects = [AnnotatedObject(s, s.targets[0], e) for s, e in encoded_scenes(model, scenes(2))]
+    encoded = encoded_scenes(model, scenes(2))
+    objects = [AnnotatedObject(s, s.targets[0], e, "corrected") for s, e in encoded]
     from contextlib import nullcontext
 
     for number in (1, 2):

@@ -19,7 +19,7 @@ from segmeter.core.scenes import Image, Target  # noqa: E402
 from segmeter.core.users import Observation  # noqa: E402
 from segmeter.measures.objects import iou  # noqa: E402
 from segmeter.models.clicknets._encoded import ClickNetEncodedScene, Settings  # noqa: E402
-from segmeter.models.clicknets._ritm import RitmNetwork  # noqa: E402
+from segmeter.models.clicknets._networks import RitmNetwork  # noqa: E402
 from segmeter.models.clicknets._zoom import Zoom  # noqa: E402
 from segmeter.models.clicknets.containers import RITM  # noqa: E402
 from segmeter.users import adversary  # noqa: E402

@@ -28,8 +28,7 @@ from segmeter.core.sections import (
 from segmeter.core.videos import FrameMasks, Video
 from segmeter.core.wording import counted
 from segmeter.datasets.volumes.cases import FileVolume
-from segmeter.models.volumes.preparation import prepared
-from segmeter.models.volumes.slices import turned_mask
+from segmeter.models.volumes.slices import prepared, turned_mask
 from segmeter.report.page import Page, render
 from segmeter.store.local import write_file
 

@@ -13,8 +13,7 @@ from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
 
 if TYPE_CHECKING:
-    from segmeter.training.decoder_training import DecoderSettings, Progress
-    from segmeter.training.noc_changes import NocChange
+    from segmeter.training.decoder_training import DecoderSettings, NocChange, Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +106,7 @@ def _trained(
     progress: Callable[[Progress], None],
 ) -> DecoderTraining:
     """Train with the first user; NoC before and after with all users on all tests."""
-    from segmeter.training.decoder_training import clicks_needed, encoded_scenes, train
-    from segmeter.training.noc_changes import noc_change
+    from segmeter.training.decoder_training import clicks_needed, encoded_scenes, noc_change, train
 
     learn, validate, held_out = (encoded_scenes(model, part, out / "embeddings") for part in parts)
     tests = [(f"{held_out[0][0].dataset} (test images)", held_out)] if held_out else []

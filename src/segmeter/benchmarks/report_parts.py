@@ -23,7 +23,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt, round_from_json
 from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.datasets.volumes.cases import WINDOWS
-from segmeter.models.volumes.preparation import prepared
+from segmeter.models.volumes.slices import prepared
 from segmeter.stats.intervals import Floats, Resampling
 from segmeter.stats.statistics import G, Statistic, cards_by_name, resampling
 

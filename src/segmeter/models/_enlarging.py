@@ -115,17 +115,17 @@ class Enlargement:
         if compiled is None:
             return plain_measure(self, maps, threshold, offset)
         limits = [np.float32(threshold + d) for d in (-offset, 0.0, offset)]
-        table = compiled.measure_enlarged(_whole(maps), *self._arguments, *limits, self.threads)
+        whole = np.ascontiguousarray(maps, dtype=np.float32)
+        table = compiled.measure_enlarged(whole, *self._arguments, *limits, self.threads)
         return Measured.of(table)
 
     def masks(self, maps: Single, threshold: float) -> list[Mask]:
         """The masks of maps above the threshold, at the image's size."""
         if compiled is None:
             return plain_render(self, maps, threshold)
-        limit = np.float32(threshold)
-        return [
-            Mask.of(compiled.render_enlarged(_whole(one), *self._arguments, limit)) for one in maps
-        ]
+        limit, whole = np.float32(threshold), np.ascontiguousarray(maps, dtype=np.float32)
+        made = (compiled.render_enlarged(one, *self._arguments, limit) for one in whole)
+        return [Mask.of(bits) for bits in made]
 
     def values(self, maps: Single) -> Single:
         """The whole maps `(n, H, W)`, by the steps as they are written down."""
@@ -153,11 +153,8 @@ class Enlargement:
 
 def plain_measure(to: Enlargement, maps: Single, threshold: float, offset: float) -> Measured:
     """Plain twin of the kernel: the whole map, then three counts, then the box."""
-    return Measured.of(
-        np.array([_measured(to.values(one), threshold, offset) for one in maps], np.int64).reshape(
-            -1, 7
-        )
-    )
+    table = [_measured(to.values(one), threshold, offset) for one in maps]
+    return Measured.of(np.array(table, np.int64).reshape(-1, 7))
 
 
 def plain_render(to: Enlargement, maps: Single, threshold: float) -> list[Mask]:
@@ -166,9 +163,8 @@ def plain_render(to: Enlargement, maps: Single, threshold: float) -> list[Mask]:
 
 
 def _measured(values: Single, threshold: float, offset: float) -> list[int]:
-    counts = [
-        int(np.count_nonzero(values > np.float32(threshold + d))) for d in (-offset, 0.0, offset)
-    ]
+    limits = [np.float32(threshold + d) for d in (-offset, 0.0, offset)]
+    counts = [int(np.count_nonzero(values > limit)) for limit in limits]
     return [*counts, *box_of(Mask.of(values > np.float32(threshold)))]
 
 
@@ -177,7 +173,3 @@ def box_of(mask: Mask) -> tuple[int, ...]:
     if not mask:
         return 0, 0, 0, 0
     return mask.low[1], mask.low[0], mask.high[1] - 1, mask.high[0] - 1
-
-
-def _whole(maps: Single) -> Single:
-    return np.ascontiguousarray(maps, dtype=np.float32)

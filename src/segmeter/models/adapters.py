@@ -8,7 +8,7 @@
     segmeter.evaluate(predict)
 
 For volumes the function is `predict(volume, prompts)`, see `VolumeFunctionModel`; for videos
-`track(frames, prompts)`, see `models.videos.function_trackers.FunctionTracker`.
+`track(frames, prompts)`, see `models.videos.frame_trackers.FunctionTracker`.
 
 An object with `set_image(image)` and `predict(point_coords, point_labels, ...)` is taken as
 well: it returns masks, scores and, if it has them, low-resolution logits to feed back.
@@ -49,12 +49,12 @@ def as_model(thing: Any, name: str = "") -> Any:
     if callable(getattr(thing, "set_image", None)) and callable(getattr(thing, "predict", None)):
         return PredictorModel(thing, called)
     if callable(thing) and not isinstance(thing, type) and not _is_network(type(thing)):
-        if _first_argument(thing) == "frames":
-            from segmeter.models.videos.function_trackers import FunctionTracker
+        first = next(iter(inspect.signature(thing).parameters), "")  # image, volume or frames
+        if first == "frames":
+            from segmeter.models.videos.frame_trackers import FunctionTracker
 
             return FunctionTracker(thing, called)
-        kind = VolumeFunctionModel if _first_argument(thing) == "volume" else FunctionModel
-        return kind(thing, called)
+        return (VolumeFunctionModel if first == "volume" else FunctionModel)(thing, called)
     raise BadInput(no_model(thing, called))
 
 
@@ -149,11 +149,6 @@ class FunctionModel:
         return scene.pixels.copy(), clicks
 
 
-def _first_argument(function: Any) -> str:
-    """The name of the first argument of a function: `image`, `volume` or `frames`."""
-    return next(iter(inspect.signature(function).parameters), "")
-
-
 class VolumeFunctionModel(FunctionModel):
     """A function `predict(volume, prompts) -> mask` as a model for whole volumes.
 
@@ -183,6 +178,7 @@ class PredictorModel:
 
     predictor: Any
     name: str = "predictor"
+    about: ModelCard | None = None
     _shown: list[Scene] = field(default_factory=list, repr=False, compare=False)  # one at most
 
     @property
@@ -191,6 +187,8 @@ class PredictorModel:
 
     @property
     def card(self) -> ModelCard:
+        if self.about is not None:
+            return self.about
         kind = type(self.predictor).__name__
         takes = {"click", "box"} if _takes_box(self.predictor.predict) else {"click"}
         return ModelCard(self.name, f"a predictor ({kind})", frozenset(takes))
@@ -271,10 +269,9 @@ def _fault(found: Any, array: npt.NDArray[Any], shape: tuple[int, ...]) -> str:
         return "returned NaN; a mask is true or false"
     low, high = float(array.min()), float(array.max())
     if low >= 0 and high <= 1:
-        plain = bool(((array == 0) | (array == 1)).all())
-        return (
-            "" if plain else f"returned probabilities ({low:.3g} to {high:.3g}); return mask > 0.5"
-        )
+        if ((array == 0) | (array == 1)).all():
+            return ""
+        return f"returned probabilities ({low:.3g} to {high:.3g}); return mask > 0.5"
     what = "logits" if low < 0 else "values other than 0 and 1"
     return f"returned {what} ({low:.3g} to {high:.3g}); return mask > 0"
 

@@ -3,6 +3,11 @@
 A checkpoint may hold its tensors bare or in a dictionary (`{"model": ...}`, `{"state_dict":
 ...}`), with or without a prefix (`module.`, `sam.`), under the names of the authors' code or of
 Hugging Face. The architecture is read off the names and shapes. Nothing in the file is executed.
+
+`source_name` maps the name of a parameter of our networks to its name in a file, so every tensor of
+a file is either the source of a parameter, known to be unnecessary for images, or an error. Our
+prompt encoder, mask decoder and the encoders of the first SAM and of MobileSAM use the names of the
+authors' code; SAM 2's encoder has those of Hugging Face.
 """
 
 from __future__ import annotations
@@ -12,11 +17,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 from segmeter.core.errors import BadWeights
 from segmeter.models import weights as weight_files
-from segmeter.models.sam.tensor_names import Layout, is_unused, source_name
 
 _DECODER = re.compile(r"(?:^|(?<=\.))(?:sam_)?mask_decoder\.iou_token\.weight$")
 _ADAPTERS = re.compile(r"linear_[ab]_[qv]|w_[ab]_linear|lora_|\bAdapter\b")
@@ -121,8 +125,8 @@ def unwrap(
         )
     if foreign:
         raise BadWeights(
-            f"'{path}' holds unknown tensors outside '{prefix}': '{foreign[0]}'"
-            f"{_and_more(foreign)}; save the segmentation model by itself"
+            f"'{path}' holds {len(foreign)} unknown tensors outside '{prefix}': '{foreign[0]}'; "
+            "save the segmentation model by itself"
         )
     return container, prefix, tensors
 
@@ -150,64 +154,49 @@ def recognise(sizes: Mapping[str, tuple[int, ...]], path: Path) -> tuple[str, La
         )
     hub = any(name.startswith("vision_encoder.") for name in sizes)
     layout: Layout = "hub" if hub else "original"
+    tokens = ("mask_decoder.hf_token", "sam_mask_decoder.hf_token", "mask_decoder.hq_token")
+    quality = "hq-" if any(f"{token}.weight" in sizes for token in tokens) else ""
     second = ("sam_mask_decoder.iou_token.weight", "mask_decoder.obj_score_token.weight")
     if any(name in sizes for name in second):
-        return _second(sizes, hub, path), layout
+        trunk = "vision_encoder.backbone" if hub else "image_encoder.trunk"
+        size = _size(sizes, path, f"{trunk}.pos_embed_window", 1, f"{trunk}.blocks.", _HIERAS)
+        later = ("no_obj_embed_spatial", "occlusion_spatial_embedding_parameter")
+        release = "2.1" if quality or any(name in sizes for name in later) else "2"
+        return f"sam{release}-{quality}hiera-{size}", layout
     stem = sizes.get("image_encoder.patch_embed.seq.0.c.weight")
     if stem is not None:
         if stem[-1] == 1:
             return "litemedsam", layout
-        return ("sam-hq-vit-tiny" if _has_quality(sizes) else "mobile-sam"), layout
-    return _first(sizes, hub, path), layout
-
-
-def _first(sizes: Mapping[str, tuple[int, ...]], hub: bool, path: Path) -> str:
+        return ("sam-hq-vit-tiny" if quality else "mobile-sam"), layout
     if "image_encoder.blocks.0.Adapter.norm.weight" in sizes:
-        return "sam-med2d"
+        return "sam-med2d", layout
     encoder, blocks = ("vision_encoder", "layers") if hub else ("image_encoder", "blocks")
-    place = sizes.get(f"{encoder}.pos_embed")
-    if place is None:
+    size = _size(sizes, path, f"{encoder}.pos_embed", -1, f"{encoder}.{blocks}.", _VITS)
+    return f"sam-{quality}{size}", layout
+
+
+def _size(
+    sizes: Mapping[str, tuple[int, ...]],
+    path: Path,
+    place: str,
+    axis: int,
+    blocks: str,
+    known: Mapping[tuple[int, int], str],
+) -> str:
+    """The size of an encoder by its width, an axis of its positions, and the number of blocks."""
+    if place not in sizes:
         raise BadWeights(
-            f"'{path}' has SAM's decoder but no known encoder: '{encoder}.pos_embed' is missing"
+            f"'{path}' has a SAM's decoder but no known encoder: '{place}' is missing (EdgeTAM and "
+            "EfficientTAM are read from their Hugging Face folders only)"
         )
-    size = _VITS.get((place[-1], _count(sizes, f"{encoder}.{blocks}")))
+    count = len({k.removeprefix(blocks).partition(".")[0] for k in sizes if k.startswith(blocks)})
+    size = known.get((sizes[place][axis], count))
     if size is None:
         raise BadWeights(
-            f"'{path}' holds a SAM of an unknown size: '{encoder}.pos_embed' is {_by(place)} and "
-            f"there are {_count(sizes, f'{encoder}.{blocks}')} blocks"
+            f"'{path}' holds a SAM of an unknown size: '{place}' is "
+            f"{weight_files.by(sizes[place])} and there are {count} blocks"
         )
-    return f"sam-hq-{size}" if _has_quality(sizes) else f"sam-{size}"
-
-
-def _second(sizes: Mapping[str, tuple[int, ...]], hub: bool, path: Path) -> str:
-    trunk = "vision_encoder.backbone" if hub else "image_encoder.trunk"
-    window = sizes.get(f"{trunk}.pos_embed_window")
-    if window is None:
-        raise BadWeights(
-            f"'{path}' has SAM 2's decoder but not its encoder: '{trunk}.pos_embed_window' is "
-            "missing (EdgeTAM and EfficientTAM are read from their Hugging Face folders only)"
-        )
-    size = _HIERAS.get((window[1], _count(sizes, f"{trunk}.blocks")))
-    if size is None:
-        raise BadWeights(
-            f"'{path}' holds a SAM 2 of an unknown size: '{trunk}.pos_embed_window' is "
-            f"{_by(window)} and there are {_count(sizes, f'{trunk}.blocks')} blocks"
-        )
-    later = ("no_obj_embed_spatial", "occlusion_spatial_embedding_parameter")
-    release = "2.1" if any(name in sizes for name in later) or _has_quality(sizes) else "2"
-    return f"sam{release}-{'hq-' if _has_quality(sizes) else ''}hiera-{size}"
-
-
-def _has_quality(sizes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether it has SAM-HQ's token."""
-    tokens = ("mask_decoder.hf_token", "sam_mask_decoder.hf_token", "mask_decoder.hq_token")
-    return any(f"{token}.weight" in sizes for token in tokens)
-
-
-def _count(sizes: Mapping[str, Any], stem: str) -> int:
-    """How many numbered members a list of modules has."""
-    start = stem + "."
-    return len({k[len(start) :].partition(".")[0] for k in sizes if k.startswith(start)})
+    return size
 
 
 def fill(parts: Any, checkpoint: Checkpoint) -> None:
@@ -222,38 +211,125 @@ def fill(parts: Any, checkpoint: Checkpoint) -> None:
 
 def account(checkpoint: Checkpoint, own: Mapping[str, Any]) -> dict[str, tuple[str, int | None]]:
     """Location of each of a network's `own` tensors in the file; every tensor must be used."""
-    path, given, prefix = checkpoint.path, checkpoint.tensors, checkpoint.prefix
+    prefix, found = checkpoint.prefix, weight_files.sizes_of(checkpoint.tensors)
     sources = {
         name: source_name(name, checkpoint.layout, checkpoint.second)
         for name in own
         if not name.endswith("num_batches_tracked")  # a counter of training steps
     }
-    missing = [source for source, _ in sources.values() if source not in given]
-    if missing:
-        raise BadWeights(
-            f"'{path}' looks like '{checkpoint.model}' but lacks '{prefix}{missing[0]}'"
-            f"{_and_more(missing)}"
-        )
-    used = {source for source, _ in sources.values()}
-    unknown = [name for name in given if name not in used and not is_unused(name)]
-    if unknown:
-        raise BadWeights(
-            f"'{path}' looks like '{checkpoint.model}' but holds an unknown tensor "
-            f"'{prefix}{unknown[0]}'{_and_more(unknown)}"
-        )
+    needed = {}
     for name, (source, row) in sources.items():
-        found, needed = tuple(given[source].shape), tuple(own[name].shape)
-        if (found if row is None else (1, *found[1:])) != needed:
-            raise BadWeights(
-                f"'{path}' looks like '{checkpoint.model}' but '{prefix}{source}' is "
-                f"{_by(found)} where {_by(needed)} is needed"
-            )
+        shape = tuple(own[name].shape)
+        rows = shape[:1] if row is None else found.get(source, ())[:1]  # of several that share it
+        needed[prefix + source] = (*rows, *shape[1:])
+    given = {prefix + k: shape for k, shape in found.items() if not is_unused(k)}
+    what = f"the weights in '{checkpoint.path}' for '{checkpoint.model}'"
+    weight_files.fits(needed, given, what)
     return sources
 
 
-def _and_more(names: list[str]) -> str:
-    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+Layout = Literal["original", "hub"]
+
+_Rules = tuple[tuple[str, str], ...]
 
 
-def _by(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape)) or "a single number"
+def _layers(own: str, hub: str, names: dict[int, str]) -> _Rules:
+    """Rules for layers that are numbered in the authors' code and named on Hugging Face."""
+    return tuple((rf"^{own}\.{number}\.", f"{hub}{name}.") for number, name in names.items())
+
+
+_MLP = r"(\.output_hypernetworks_mlps\.\d|\.iou_prediction_head|\.hf_mlp)"
+_TWO = {0: "conv1", 1: "norm", 3: "conv2"}
+_THREE = {0: "conv1", 1: "layer_norm1", 3: "conv2", 4: "layer_norm2", 6: "conv3"}
+_HUB_DECODER: _Rules = (
+    (r"^prompt_encoder\.pe_layer\..*", "shared_image_embedding.positional_embedding"),
+    *_layers("prompt_encoder.mask_downscaling", "prompt_encoder.mask_embed.", _THREE),
+    (r"^prompt_encoder\.point_embeddings\.", "prompt_encoder.point_embed."),
+    *_layers("mask_decoder.output_upscaling", "mask_decoder.upscale_", {**_TWO, 1: "layer_norm"}),
+    (rf"^(mask_decoder){_MLP}\.layers\.0\.", r"\1\2.proj_in."),
+    (rf"^(mask_decoder){_MLP}\.layers\.1\.", r"\1\2.layers.0."),
+    (rf"^(mask_decoder){_MLP}\.layers\.2\.", r"\1\2.proj_out."),
+    (r"^(mask_decoder\.transformer\..*)\bnorm(\d|_final_attn)\.", r"\1layer_norm\2."),
+    (r"^mask_decoder\.hf_token\.", "mask_decoder.hq_token."),
+    (r"^mask_decoder\.hf_mlp\.", "mask_decoder.hq_mask_mlp."),
+    *_layers("mask_decoder.compress_vit_feat", "mask_decoder.compress_vit_", _TWO),
+    *_layers("mask_decoder.embedding_encoder", "mask_decoder.encoder_", _TWO),
+    *_layers("mask_decoder.embedding_maskfeature", "mask_decoder.mask_", _TWO),
+)
+_NECK = {0: "conv1", 1: "layer_norm1", 2: "conv2", 3: "layer_norm2"}
+_HUB_FIRST: _Rules = (
+    *_HUB_DECODER,
+    (r"^image_encoder\.blocks\.(\d+)\.norm(\d)\.", r"image_encoder.layers.\1.layer_norm\2."),
+    (r"^image_encoder\.blocks\.", "image_encoder.layers."),
+    (r"^image_encoder\.patch_embed\.proj\.", "image_encoder.patch_embed.projection."),
+    *_layers("image_encoder.neck", "image_encoder.neck.", _NECK),
+    (r"^image_encoder\.", "vision_encoder."),
+)
+_HUB_SECOND: _Rules = (
+    *_HUB_DECODER,
+    (r"^prompt_encoder\.point_embed\.\d\.weight$", "prompt_encoder.point_embed.weight"),
+    (r"^(mask_decoder\.transformer\..*)\.out_proj\.", r"\1.o_proj."),
+    (r"^(mask_decoder\.transformer\..*\.mlp)\.lin1\.", r"\1.proj_in."),
+    (r"^(mask_decoder\.transformer\..*\.mlp)\.lin2\.", r"\1.proj_out."),
+    (r"^finer_maps\.conv_s", "mask_decoder.conv_s"),
+    (r"^finer_maps\.no_memory_embedding$", "no_memory_embedding"),
+)
+_ORIGINAL_SECOND: _Rules = (
+    (r"^(mask_decoder\.transformer\..*\.mlp)\.lin1\.", r"\1.layers.0."),
+    (r"^(mask_decoder\.transformer\..*\.mlp)\.lin2\.", r"\1.layers.1."),
+    (r"^(prompt_encoder|mask_decoder)\.", r"sam_\1."),
+    (r"^finer_maps\.conv_s", "sam_mask_decoder.conv_s"),
+    (r"^finer_maps\.no_memory_embedding$", "no_mem_embed"),
+    (r"^vision_encoder\.neck\.convs\.(\d)\.", r"image_encoder.neck.convs.\1.conv."),
+    (r"^vision_encoder\.backbone\.", "image_encoder.trunk."),
+    (r"^(image_encoder\.trunk\..*)\.layer_norm(\d)\.", r"\1.norm\2."),
+    (r"^(image_encoder\.trunk\..*\.mlp)\.proj_in\.", r"\1.layers.0."),
+    (r"^(image_encoder\.trunk\..*\.mlp)\.proj_out\.", r"\1.layers.1."),
+    (r"^(image_encoder\.trunk\.patch_embed)\.projection\.", r"\1.proj."),
+)
+_RULES: dict[tuple[Layout, bool], _Rules] = {
+    ("original", False): (),
+    ("original", True): _ORIGINAL_SECOND,
+    ("hub", False): _HUB_FIRST,
+    ("hub", True): _HUB_SECOND,
+}
+
+_VIDEO = (
+    "memory_attention.", "memory_encoder.", "mask_downsample.", "obj_ptr_proj.",
+    "obj_ptr_tpos_proj.", "no_obj_ptr", "no_obj_embed_spatial", "maskmem_tpos_enc",
+    "no_mem_pos_enc", "memory_temporal_positional_encoding", "object_pointer_proj.",
+    "temporal_positional_encoding_projection_layer.", "no_memory_positional_encoding",
+    "no_object_pointer", "occlusion_spatial_embedding_parameter",
+)  # fmt: skip
+_UNUSED = (
+    *_VIDEO, "pixel_mean", "pixel_std", "image_encoder.norm_head.", "image_encoder.head.",
+    "sam_mask_decoder.pred_obj_score_head.", "mask_decoder.pred_obj_score_head.",
+    "prompt_encoder.shared_embedding.",
+)  # fmt: skip
+
+
+def source_name(name: str, layout: Layout, second: bool) -> tuple[str, int | None]:
+    """The tensor of a file that holds a parameter, and its row where several share a tensor.
+
+    `second` is for SAM 2 and later.
+
+    >>> source_name("mask_decoder.output_upscaling.0.bias", "hub", False)
+    ('mask_decoder.upscale_conv1.bias', None)
+    >>> source_name("prompt_encoder.point_embeddings.2.weight", "hub", True)
+    ('prompt_encoder.point_embed.weight', 2)
+    """
+    found = name
+    for pattern, replacement in _RULES[layout, second]:
+        found = re.sub(pattern, replacement, found)
+    rows = re.fullmatch(r"prompt_encoder\.point_embeddings\.(\d)\.weight", name)
+    shared = rows is not None and layout == "hub" and second
+    return found, int(rows[1]) if rows and shared else None
+
+
+def is_unused(name: str) -> bool:
+    """Whether a tensor may be in a file although images need it not, such as video memory.
+
+    >>> is_unused("memory_attention.norm.weight"), is_unused("mask_decoder.iou_token.weight")
+    (True, False)
+    """
+    return name.startswith(_UNUSED) or name.endswith(("num_batches_tracked", "bias_idxs"))

@@ -22,6 +22,7 @@ from segmeter.models.adapters import LazyPrediction, OneByOne, as_image
 
 Map = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.uint8]
+Ratio = tuple[float, ...]
 
 UNKNOWN, OBJECT, GROUND = 0, 1, 2
 
@@ -52,17 +53,16 @@ class GrabCut:
     )
 
     def __init__(self, side: int = 192, rounds: int = 2) -> None:
-        self.side = side
-        self.rounds = rounds
+        self.side, self.rounds = side, rounds
 
     def encode(self, scene: Scene) -> OneByOne:
-        pixels = _small(scene, self.side, self.card.name)
-        return OneByOne(lambda ask: _prediction(self._cut(pixels, scene.shape, ask), scene.shape))
+        pixels, ratio = _small(scene, self.side, self.card.name)
+        return OneByOne(lambda ask: _prediction(self._cut(pixels, ratio, ask), scene.shape))
 
-    def _cut(self, pixels: Pixels, shape: tuple[int, ...], request: Request) -> Map:
+    def _cut(self, pixels: Pixels, ratio: Ratio, request: Request) -> Map:
         import cv2
 
-        labels: Any = _start(pixels, shape, request)
+        labels: Any = _start(pixels, ratio, request)
         object_like = np.isin(labels, (cv2.GC_FGD, cv2.GC_PR_FGD))
         if not object_like.any() or object_like.all():
             return object_like.astype(np.float32)
@@ -103,17 +103,16 @@ class RandomWalker:
     )
 
     def __init__(self, side: int = 160, beta: float = 130) -> None:
-        self.side = side
-        self.beta = beta
+        self.side, self.beta = side, beta
 
     def encode(self, scene: Scene) -> OneByOne:
-        pixels, shape = _small(scene, self.side, self.card.name), scene.shape
-        return OneByOne(lambda ask: _prediction(self._walk(pixels, shape, ask.prompts), shape))
+        (pixels, ratio), shape = _small(scene, self.side, self.card.name), scene.shape
+        return OneByOne(lambda ask: _prediction(self._walk(pixels, ratio, ask.prompts), shape))
 
-    def _walk(self, pixels: Pixels, whole: tuple[int, ...], prompts: tuple[Prompt, ...]) -> Map:
+    def _walk(self, pixels: Pixels, ratio: Ratio, prompts: tuple[Prompt, ...]) -> Map:
         from skimage.segmentation import random_walker
 
-        seeds = _seeds(pixels, whole, prompts)
+        seeds = _seeds(pixels, ratio, prompts)
         found = np.unique(seeds)
         if OBJECT not in found or GROUND not in found or UNKNOWN not in found:
             return np.where(seeds == OBJECT, np.float32(1), np.float32(0))
@@ -125,8 +124,7 @@ class RandomWalker:
             channel_axis=-1,
             return_full_prob=True,
         )
-        first: Map = np.asarray(chances[0], dtype=np.float32)
-        return first
+        return np.asarray(chances[0], dtype=np.float32)
 
 
 def _prediction(chance: Map, shape: tuple[int, ...]) -> LazyPrediction:
@@ -147,11 +145,10 @@ def _enlarged(chance: Map, shape: tuple[int, ...]) -> Mask:
     return Mask.of(whole > 0.5)
 
 
-def _start(pixels: Pixels, shape: tuple[int, ...], request: Request) -> Labels:
+def _start(pixels: Pixels, ratio: Ratio, request: Request) -> Labels:
     """OpenCV's labels: sure where prompts are, probable elsewhere."""
     import cv2
 
-    ratio = _ratio(pixels, shape)
     seeds = paint(request.prompts, pixels.shape[:2], ratio, radius=3)
     labels = np.where(_likely(request, seeds, ratio), cv2.GC_PR_FGD, cv2.GC_PR_BGD)
     box = _last_box(request.prompts)
@@ -182,8 +179,8 @@ def _likely(request: Request, seeds: Labels, ratio: tuple[float, ...]) -> Bits:
     return np.asarray(far < min(height, width) / 4)
 
 
-def _seeds(pixels: Pixels, whole: tuple[int, ...], prompts: tuple[Prompt, ...]) -> Labels:
-    shape, ratio = pixels.shape[:2], _ratio(pixels, whole)
+def _seeds(pixels: Pixels, ratio: Ratio, prompts: tuple[Prompt, ...]) -> Labels:
+    shape = pixels.shape[:2]
     around = np.zeros(shape, dtype=np.uint8)
     box = _last_box(prompts)
     if box is not None:
@@ -212,18 +209,15 @@ def paint(
     return labels
 
 
-def _small(scene: Scene, side: int, name: str) -> Pixels:
-    """The image with its longest side at most `side`."""
+def _small(scene: Scene, side: int, name: str) -> tuple[Pixels, Ratio]:
+    """The image with its longest side at most `side`, and its size relative to the image's."""
     import cv2
 
     height, width = as_image(scene, name).shape
     scale = min(1.0, side / max(height, width))
     size = max(1, round(width * scale)), max(1, round(height * scale))
-    return np.asarray(cv2.resize(scene.pixels, size, interpolation=cv2.INTER_AREA))
-
-
-def _ratio(small: Pixels, shape: Sequence[int]) -> tuple[float, ...]:
-    return small.shape[0] / shape[0], small.shape[1] / shape[1]
+    small = np.asarray(cv2.resize(scene.pixels, size, interpolation=cv2.INTER_AREA))
+    return small, (small.shape[0] / height, small.shape[1] / width)
 
 
 def _scaled(point: Point, ratio: Sequence[float]) -> tuple[float, ...]:
@@ -240,11 +234,8 @@ def _inside(box: Box, shape: Sequence[int], ratio: Sequence[float]) -> Bits:
     """The copy's pixels within the box, at least one."""
     bits = np.zeros(shape, dtype=bool)
     low, high = _scaled(box.low, ratio), _scaled(box.high, ratio)
-    rows, columns = (
-        slice(max(0, round(a)), max(0, round(a), round(b)) + 1)
-        for a, b in zip(low, high, strict=True)
-    )
-    bits[rows, columns] = True
+    ends = zip(low, high, strict=True)
+    bits[tuple(slice(max(0, round(a)), max(0, round(a), round(b)) + 1) for a, b in ends)] = True
     return bits
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from segmeter.core.errors import raised_at
 from segmeter.core.masks import Mask
 from segmeter.core.models import (
+    PROTOCOLS,
     EncodedScene,
     Model,
     ModelCard,
@@ -104,11 +105,8 @@ def _returns_predictions(trial: _Trial) -> Iterator[str]:
     for prediction in found:
         if not isinstance(prediction, Prediction):
             yield f"predict(requests) returns {_what(prediction)}; {_WRAP}"
-            return
-        mask = prediction.mask()
-        if not isinstance(mask, Mask):
+        elif not isinstance(mask := prediction.mask(), Mask):
             yield f"mask() gives {_what(mask)}; {_WRAP}"
-            return
 
 
 _WRAP = "wrap each mask: MaskPrediction(Mask.of(array > 0.5))"
@@ -123,18 +121,12 @@ def _what(thing: Any) -> str:
         return f"a {type(thing).__name__}"
     kind = "a tensor" if hasattr(thing, "detach") else "an array"
     array = np.asarray(thing.detach().cpu() if hasattr(thing, "detach") else thing)
-    return f"{kind} of {array.dtype} {tuple(shape)}{_content(array)}"
-
-
-def _content(array: Any) -> str:
-    """Whether an array looks like logits, probabilities, or neither."""
-    if array.dtype.kind != "f" or not array.size:
-        return ""
-    if np.isnan(array).any():
-        return " with NaN"
-    if array.min() < 0:
-        return " of logits"
-    return " of probabilities" if ((array > 0) & (array < 1)).any() else ""
+    content = ""
+    if array.dtype.kind == "f" and array.size:
+        fraction = " of probabilities" if ((array > 0) & (array < 1)).any() else ""
+        content = " with NaN" if np.isnan(array).any() else fraction
+        content = " of logits" if array.min() < 0 else content
+    return f"{kind} of {array.dtype} {tuple(shape)}{content}"
 
 
 def drawn_scene(height: int = 96, width: int = 128) -> Scene:
@@ -161,13 +153,12 @@ class _Trial:
     """A model that has looked at a scene, and prompts of each kind for it."""
 
     def __init__(self, model: Model, scene: Scene) -> None:
-        self.model = model
-        self.scene = scene
-        self.before = scene.pixels.copy()
+        self.model, self.scene, self.before = model, scene, scene.pixels.copy()
         self.encoded: EncodedScene = model.encode(scene)
-        target = scene.targets[0].mask if scene.targets else _centre(scene)
-        self.prompts = _prompts_of_each_kind(target)
-        self.usable = {k: p for k, p in self.prompts.items() if k in model.card.abilities}
+        low, high = ([n // 3 for n in scene.shape], [n - n // 3 for n in scene.shape])
+        target = scene.targets[0].mask if scene.targets else Mask.box(scene.shape, low, high)
+        prompts = _prompts_of_each_kind(target)
+        self.usable = {k: p for k, p in prompts.items() if k in model.card.abilities}
 
     def requests(self) -> list[Request]:
         """Requests of different kinds and lengths, as in a round of many users."""
@@ -275,9 +266,7 @@ def _state_is_returned(trial: _Trial) -> Iterator[str]:
     if not clicks:
         return
     state = encoded.predict([Request(clicks[:1])])[0].state
-    if not all(
-        isinstance(keeps_state(encoded, clicks, r), bool) for r in ("published", "corrected")
-    ):
+    if not all(isinstance(keeps_state(encoded, clicks, p), bool) for p in PROTOCOLS):
         yield "keeps_state does not return True or False"
     requests = [Request(clicks, state), Request(clicks, None)]
     one = render(encoded, encoded.predict(requests))
@@ -311,29 +300,17 @@ _RULES: tuple[Rule, ...] = (
 
 
 def _prompts_of_each_kind(target: Mask) -> dict[str, Prompt]:
-    middle = _a_pixel_of(target)
+    places = np.argwhere(target.dense())
+    middle = places[np.abs(places - places.mean(axis=0)).sum(axis=1).argmin()]
     last = tuple(h - 1 for h in target.high)
-    stroke = tuple(map(tuple, np.argwhere(target.dense())[:: max(1, target.area // 12)].tolist()))
+    stroke = tuple(map(tuple, places[:: max(1, target.area // 12)].tolist()))
     return {
-        "click": Click(middle),
+        "click": Click(tuple(middle.tolist())),
         "box": Box(target.low, last),
         "scribble": Scribble(stroke),
         "mask": MaskHint(target),
         "text": Text("the thing in the middle"),
     }
-
-
-def _a_pixel_of(mask: Mask) -> tuple[int, ...]:
-    """The pixel of the mask nearest to its centre."""
-    places = np.argwhere(mask.dense())
-    nearest = np.abs(places - places.mean(axis=0)).sum(axis=1).argmin()
-    return tuple(int(c) for c in places[nearest])
-
-
-def _centre(scene: Scene) -> Mask:
-    low = [n // 3 for n in scene.shape]
-    high = [n - n // 3 for n in scene.shape]
-    return Mask.box(scene.shape, low, high)
 
 
 def _kinds(prompts: Sequence[Any]) -> str:

@@ -18,8 +18,8 @@ from segmeter.core.prompts import Box
 from segmeter.core.scenes import Pixels
 from segmeter.models import weights as weight_files
 from segmeter.models.automatic.regions import plain_suppress_boxes
-from segmeter.models.fetching.sources import ByHand, Page, offer
-from segmeter.models.onnx_models import open_graph, run_graph
+from segmeter.models.fetching import ByHand, Page, offer
+from segmeter.models.onnx_models import DEVIATION, MEAN, open_graph, run_graph
 
 _NEVER_USED = {12, 26, 29, 30, 45, 66, 68, 69, 71, 83}
 COCO_CATEGORIES: tuple[int, ...] = tuple(n for n in range(1, 91) if n not in _NEVER_USED)
@@ -109,8 +109,6 @@ class OnnxDetector:
 
 
 _SIDE = 416
-_MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
-_DEVIATION = np.array([0.229, 0.224, 0.225], dtype=np.float32)
 
 
 def _card(name: str, what: str, citation: str, family: str) -> ModelCard:
@@ -126,16 +124,14 @@ class PicoDet(OnnxDetector):
     inputs = frozenset({"image", "scale_factor"})
 
     def detect(self, pixels: Pixels) -> list[Detection]:
-        """Boxes in the image's pixels, the best first."""
         from PIL import Image
 
         height, width = pixels.shape[:2]
         small = Image.fromarray(pixels).resize((_SIDE, _SIDE), Image.Resampling.BICUBIC)
-        normal = (np.asarray(small, dtype=np.float32) / 255 - _MEAN) / _DEVIATION
+        normal = (np.asarray(small, dtype=np.float32) / 255 - MEAN) / DEVIATION
         scale = np.array([[_SIDE / height, _SIDE / width]], dtype=np.float32)
-        rows = self.run(
-            {"image": normal.transpose(2, 0, 1)[None].astype(np.float32), "scale_factor": scale}
-        ).astype(float)
+        image = normal.transpose(2, 0, 1)[None].astype(np.float32)
+        rows = self.run({"image": image, "scale_factor": scale}).astype(float)
         return [
             Detection(Box((top, left), (bottom, right)), COCO_CATEGORIES[int(label)], score)
             for label, score, left, top, right, bottom in rows.tolist()
@@ -173,7 +169,6 @@ class YoloxNano(OnnxDetector):
         self.overlap = overlap
 
     def detect(self, pixels: Pixels) -> list[Detection]:
-        """Boxes in the image's pixels, the best first."""
         frame, scale = _letter_box(pixels)
         rows = _decoded(self.run({"images": frame})[0]).astype(float)
         scores = rows[:, 4:5] * rows[:, 5:]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -23,8 +23,15 @@ import numpy as np
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
-from segmeter.core.scenes import Scene, Volume
-from segmeter.models.adapters import OneByOne, as_sam, as_volume, mask_from, only_clicks
+from segmeter.core.scenes import Pixels, Scene, Volume
+from segmeter.models.adapters import (
+    OneByOne,
+    PredictorModel,
+    as_sam,
+    as_volume,
+    mask_from,
+    only_clicks,
+)
 
 _TAKES = frozenset({"click", "box"})
 _PROCESSORS = {
@@ -43,7 +50,9 @@ def as_library_model(thing: Any, name: str = "") -> Any | None:
     if _is_of(thing, "transformers") and hasattr(thing, "get_image_embeddings"):
         return TransformersSam(thing, _processor(thing), name or type(thing).__name__)
     if _is_of(thing, "ultralytics") and callable(getattr(thing, "predict", None)):
-        return UltralyticsSam(thing, name or "ultralytics")
+        about = f"ultralytics {type(thing).__name__}, with its own preprocessing"
+        card = ModelCard(name or "ultralytics", about, _TAKES, "AGPL-3.0", family="ultralytics")
+        return PredictorModel(UltralyticsPredictor(thing), card.name, card)
     if any(kind.__name__ == "BundleWorkflow" for kind in type(thing).__mro__):
         return MonaiBundle(thing, name or "monai-bundle")
     if _is_of(thing, "monai") and _takes_points(thing):
@@ -69,45 +78,28 @@ def _processor(model: Any) -> Any:
     return getattr(transformers, whole)(made())
 
 
-@dataclass(frozen=True, slots=True)
-class UltralyticsSam:
-    """`ultralytics.SAM`: one mask per request, no logits; the image is encoded once."""
+class UltralyticsPredictor:
+    """`ultralytics.SAM` with the interface of SAM's predictor: one mask per request, no logits."""
 
-    sam: Any
-    name: str = "ultralytics"
-    _held: list[Scene] = field(default_factory=list, repr=False, compare=False)  # one at most
+    def __init__(self, sam: Any) -> None:
+        self.sam, self.shape = sam, (0, 0)
 
-    @property
-    def card(self) -> ModelCard:
-        about = f"ultralytics {type(self.sam).__name__}, with its own preprocessing"
-        return ModelCard(self.name, about, _TAKES, licence="AGPL-3.0", family="ultralytics")
-
-    def encode(self, scene: Scene) -> OneByOne:
-        self.hold(scene)
-        return OneByOne(partial(self._one, scene))
-
-    def hold(self, scene: Scene) -> Any:
-        """The library's predictor with this image set."""
-        bgr = np.ascontiguousarray(scene.pixels[..., ::-1])
+    def set_image(self, image: Pixels) -> None:
+        bgr = np.ascontiguousarray(image[..., ::-1])
         if self.sam.predictor is None:  # made by the first call
             self.sam.predict(bgr, points=[[[0, 0]]], labels=[[1]], conf=0, verbose=False)
-        if not self._held or self._held[0] is not scene:
-            self._held.clear()
-            self.sam.predictor.set_image(bgr)
-            self._held.append(scene)
-        self.sam.predictor.args.conf = 0.0  # masks of a low score would be left out
-        return self.sam.predictor
+        self.sam.predictor.set_image(bgr)
+        self.shape = image.shape[:2]
 
-    def _one(self, scene: Scene, request: Request) -> MaskPrediction:
-        points, labels, box = as_sam(request.prompts, self.name)
-        given: dict[str, Any] = {"bboxes": [box]} if box else {}
-        if points:
-            given |= {"points": [points], "labels": [labels]}
-        results = self.hold(scene)(**given)
+    def predict(self, point_coords: Any = None, point_labels: Any = None, box: Any = None) -> Any:
+        self.sam.predictor.args.conf = 0.0  # masks of a low score would be left out
+        given: dict[str, Any] = {} if box is None else {"bboxes": [box.tolist()]}
+        if point_coords is not None:
+            given |= {"points": [point_coords.tolist()], "labels": [point_labels.tolist()]}
+        results = self.sam.predictor(**given)
         if not results or results[0].masks is None or not len(results[0].masks.data):
-            return MaskPrediction(Mask.empty(scene.shape), 0.0)
-        mask = mask_from(results[0].masks.data[0], scene.shape, self.name)
-        return MaskPrediction(mask, float(results[0].boxes.conf[0]))
+            return np.zeros((1, *self.shape), bool), [0.0]
+        return results[0].masks.data[:1], results[0].boxes.conf[:1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,28 +128,18 @@ class TransformersSam:
         padded = given.get("reshaped_input_sizes")  # the first SAM pads its square
         inside = pixels.shape[-2:] if padded is None else [int(n) for n in padded[0]]
         sizes = [[int(n) for n in scene.shape]], *([] if padded is None else [[list(inside)]])
-        return OneByOne(partial(self._one, scene, known, inside, sizes))
 
-    def _one(
-        self,
-        scene: Scene,
-        known: dict[str, Any],
-        inside: Sequence[int],
-        sizes: Sequence[Any],
-        request: Request,
-    ) -> MaskPrediction:
-        """The image has the size `inside` in the network's input; the processor takes `sizes`."""
-        import torch
+        def one(request: Request) -> MaskPrediction:
+            prompts = self._prompts(request, np.divide(inside, scene.shape))
+            with torch.no_grad():
+                found = self.model(multimask_output=True, **known, **prompts)
+            scores, low = found.iou_scores.reshape(-1), found.pred_masks.flatten(0, 2)
+            best = int(scores.argmax())
+            full = self.processor.post_process_masks(found.pred_masks.float().cpu(), *sizes)
+            mask = full[0].flatten(0, 1)[best].numpy().astype(bool)
+            return MaskPrediction(Mask.of(mask), float(scores[best]), low[best][None, None])
 
-        given = known | self._prompts(request, np.divide(inside, scene.shape))
-        with torch.no_grad():
-            found = self.model(multimask_output=True, **given)
-        scores, low = found.iou_scores.reshape(-1), found.pred_masks.flatten(0, 2)
-        best = int(scores.argmax())
-        full = self.processor.post_process_masks(found.pred_masks.float().cpu(), *sizes)
-        mask = full[0].flatten(0, 1)[best].numpy()
-        state = low[best][None, None]
-        return MaskPrediction(Mask.of(mask.astype(bool)), float(scores[best]), state)
+        return OneByOne(one)
 
     def _prompts(self, request: Request, scale: Any) -> dict[str, Any]:
         import torch

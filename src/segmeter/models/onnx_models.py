@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from segmeter.models.sam._onnx import OnnxEncodedScene, OnnxPair
 
 Values = npt.NDArray[np.float32]
-_MEAN = np.array([0.485, 0.456, 0.406], np.float32)
-_DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)
+MEAN = np.array([0.485, 0.456, 0.406], np.float32)
+DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)
 
 
 def onnx_files(path: Path) -> list[Path]:
@@ -47,42 +47,27 @@ def onnx_files(path: Path) -> list[Path]:
 
 def open_onnx(path: Path, **options: Any) -> Any:
     """The model of a folder or file; a single graph with `image` and `points` clicks itself."""
+    from segmeter.models.sam._onnx import recognised
+
     if "points" in options:
         return OnnxClicks(path, **options)
     files = onnx_files(path)
     if len(files) == 1:  # one half of a pair; the other is in the same folder
         files = sorted(path.parent.glob("*.onnx")) if path.is_file() else files
-    return OnnxSam(*_pair(path, files), name=path.name, **options)
-
-
-def _pair(path: Path, files: Sequence[Path]) -> tuple[Path, Path]:
-    from segmeter.models.sam._onnx import recognised
-
     kinds = [(recognised(file), file) for file in files]
-    found = {kind: [f for k, f in kinds if k == kind] for kind in ("encoder", "decoder")}
-    if any(len(of) != 1 for of in found.values()):
+    if sorted(kind for kind, _ in kinds) != ["decoder", "encoder"]:
         held = ", ".join(f"{file.name} ({kind})" for kind, file in kinds) or "no .onnx file"
         raise BadWeights(
             f"'{path}' holds {held}; give one encoder and one decoder, "
             "or 'onnx?encoder=FILE&decoder=FILE'"
         )
-    return found["encoder"][0], found["decoder"][0]
+    pair = dict(kinds)
+    made = OnnxSam(pair["encoder"], pair["decoder"], **options)
+    made.name = path.name
+    return made
 
 
 @catalogue.models.add("onnx", "SAM as ONNX graphs: onnx?encoder=FILE&decoder=FILE")
-def _onnx(
-    encoder: str,
-    decoder: str,
-    device: str = "auto",
-    masks: ProtocolName = "published",
-    points: ProtocolName = "published",
-) -> OnnxSam:
-    for file in (encoder, decoder):
-        if not Path(file).is_file():
-            raise NotFound(f"no file '{file}' to open as an ONNX graph")
-    return OnnxSam(Path(encoder), Path(decoder), Path(decoder).stem, device, masks, points)
-
-
 @capable(OnDevice)
 class OnnxSam:
     """A SAM encoder and decoder run by onnxruntime; opened at the first image.
@@ -95,31 +80,27 @@ class OnnxSam:
 
     def __init__(
         self,
-        encoder: Path,
-        decoder: Path,
-        name: str = "onnx",
+        encoder: str | Path,
+        decoder: str | Path,
         device: str = "auto",
         masks: ProtocolName = "published",
         points: ProtocolName = "published",
     ) -> None:
-        self.encoder, self.decoder, self.name = encoder, decoder, name
+        self.encoder, self.decoder = Path(encoder), Path(decoder)
+        for file in (self.encoder, self.decoder):
+            if not file.is_file():
+                raise NotFound(f"no file '{file}' to open as an ONNX graph")
+        self.name = self.decoder.stem
         self._device, self.masks, self.points = device, masks, points
         check_choice("masks", masks, PROTOCOLS)
         check_choice("points", points, PROTOCOLS)
 
     @cached_property
     def card(self) -> ModelCard:
-        files = [self.encoder, self.decoder]
-        digest = weight_files.digest_of(files)
-        named = " and ".join(file.name for file in files)
-        takes = {"click", "box", "scribble", "mask"}
-        return ModelCard(
-            self.name,
-            f"ONNX graphs {named} ({digest[:12]})",
-            frozenset(takes),
-            family="onnx",
-            fingerprint=digest,
-        )
+        digest = weight_files.digest_of([self.encoder, self.decoder])
+        about = f"ONNX graphs {self.encoder.name} and {self.decoder.name} ({digest[:12]})"
+        takes = frozenset({"click", "box", "scribble", "mask"})
+        return ModelCard(self.name, about, takes, family="onnx", fingerprint=digest)
 
     @cached_property
     def network(self) -> OnnxPair:
@@ -184,10 +165,8 @@ class OnnxClicks:
     @cached_property
     def card(self) -> ModelCard:
         digest = weight_files.digest_of([self.path])
-        about = f"ONNX click network {self.path.name} ({digest[:12]})"
-        return ModelCard(
-            self.path.name, about, frozenset({"click"}), family="onnx", fingerprint=digest
-        )
+        about, takes = f"ONNX click network {self.path.name} ({digest[:12]})", frozenset({"click"})
+        return ModelCard(self.path.name, about, takes, family="onnx", fingerprint=digest)
 
     @cached_property
     def session(self) -> Any:
@@ -217,7 +196,7 @@ class OnnxClicks:
         if self.pixels != "0..255":
             values = values / np.float32(255)
         if self.pixels == "imagenet":
-            values = (values - _MEAN) / _DEVIATION
+            values = (values - MEAN) / DEVIATION
         return np.ascontiguousarray(values.transpose(2, 0, 1)[None], np.float32)
 
     def _one(self, scene: Scene, image: Values, request: Request) -> MaskPrediction:
@@ -273,9 +252,9 @@ def open_graph(path: Path, device: str = "cpu", threads: int = 1) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), options, chosen)
     except _own_errors(onnxruntime) + DAMAGED as error:
+        reason = str(error).split("\n")[0][:120]
         raise BadWeights(
-            f"'{path}' cannot be opened as an ONNX graph, it is damaged or cut short "
-            f"({_reason(error)})"
+            f"'{path}' cannot be opened as an ONNX graph, it is damaged or cut short ({reason})"
         ) from error
 
 
@@ -288,7 +267,8 @@ def run_graph(
     try:
         made: list[npt.NDArray[Any]] = session.run(outputs, dict(feeds))
     except _own_errors(onnxruntime) as error:
-        raise BadWeights(f"the ONNX graph '{name}' cannot be run ({_reason(error)})") from error
+        reason = str(error).split("\n")[0][:120]
+        raise BadWeights(f"the ONNX graph '{name}' cannot be run ({reason})") from error
     return made
 
 
@@ -297,7 +277,3 @@ def _own_errors(onnxruntime: Any) -> tuple[type[Exception], ...]:
     held = vars(onnxruntime.capi.onnxruntime_pybind11_state).values()
     own = [kind for kind in held if isinstance(kind, type) and issubclass(kind, Exception)]
     return (*own, ValueError)
-
-
-def _reason(error: Exception) -> str:
-    return str(error).split("\n")[0][:120]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,11 @@ def entry_of_path(name: str) -> catalogue.Entry[Any] | None:
     if path.suffix in _CHECKPOINTS:
         if not path.is_file():
             raise NotFound(f"no file '{name}' to open as a model")
-        return catalogue.Entry(
-            name, lambda **o: open_checkpoint(path, **o), "a checkpoint", __name__
-        )
+        return catalogue.Entry(name, partial(open_checkpoint, path), "a checkpoint", __name__)
     if onnx_files(path) and ("/" in name or path.suffix == ".onnx"):
-        return catalogue.Entry(name, lambda **o: open_onnx(path, **o), "ONNX graphs", name)
+        return catalogue.Entry(name, partial(open_onnx, path), "ONNX graphs", name)
     if "/" in name and (path / "config.json").is_file():
-        return catalogue.Entry(name, lambda **o: open_folder(path, **o), "a folder", __name__)
+        return catalogue.Entry(name, partial(open_folder, path), "a folder", __name__)
     return None
 
 

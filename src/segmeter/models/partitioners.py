@@ -9,11 +9,17 @@ Quadtree: the baseline that never looks at the image.
 The frame is halved again and again into 1024 equal boxes, and the lines are numbered by
 the level at which they are drawn, so that joining weaker lines first climbs the tree. A
 measure worth having prefers any segmenter that looks to this one.
+
+Hierarchies by merging start from a fine partition: a criterion says what joining two neighbours
+costs, the cheapest pair is joined until one region is left, and the heights at which regions meet
+become an ultrametric contour map.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -25,12 +31,18 @@ from segmeter.core.capabilities import Sweeps, SweptByRegions, capable
 from segmeter.core.models import ModelCard, Segmentation
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
-from segmeter.models import _merging
 
 Labels = npt.NDArray[np.int32]
+Numbers = npt.NDArray[np.int64]
+Levels = npt.NDArray[np.float32]
+Join = tuple[int, int, float]
 
 
-Method = TypeVar("Method", bound=type)
+class _Method:
+    card: ModelCard
+
+
+Method = TypeVar("Method", bound=type[_Method])
 
 
 def _method(name: str, summary: str, citation: str = "") -> Callable[[Method], Method]:
@@ -38,7 +50,7 @@ def _method(name: str, summary: str, citation: str = "") -> Callable[[Method], M
     card = ModelCard(name, summary, frozenset({"automatic"}), citation=citation, family="classical")
 
     def register(method: Method) -> Method:
-        method.card = card  # type: ignore[attr-defined]
+        method.card = card
         catalogue.methods.add(name, summary)(method)
         return method
 
@@ -47,11 +59,10 @@ def _method(name: str, summary: str, citation: str = "") -> Callable[[Method], M
 
 @_method("felzenszwalb", "graph-based segmentation, coarser with scale", "felzenszwalb2004")
 @capable(Sweeps)
-class Felzenszwalb:
+class Felzenszwalb(_Method):
     """Efficient graph-based segmentation; `scale` is its k, `smallest` in pixels."""
 
     scales = (50, 100, 200, 300, 400, 500, 600, 800, 1000, 1500, 2000, 4000, 8000)
-    card: ModelCard
 
     def __init__(self, scale: float = 500, sigma: float = 0.8, smallest: int = 50) -> None:
         self.scale, self.sigma, self.smallest = scale, sigma, smallest
@@ -72,7 +83,7 @@ class Felzenszwalb:
 
 @_method("mean-shift", "mean shift in position and colour, small regions merged", "comaniciu2002")
 @capable(Sweeps)
-class MeanShift:
+class MeanShift(_Method):
     """Mean shift filtering, then neighbours of like colour joined.
 
     `reach` in pixels, `colour` in 8-bit Lab units, `smallest` in pixels.
@@ -80,7 +91,6 @@ class MeanShift:
 
     # The time grows with the square of the reach; beyond twelve pixels only colour matters.
     settings = ((4, 6), (5, 8), (6, 10), (7, 12), (8, 16), (8, 20), (10, 25), (10, 32), (12, 40))
-    card: ModelCard
 
     def __init__(self, reach: int = 10, colour: int = 12, smallest: int = 200) -> None:
         self.reach, self.colour, self.smallest = reach, colour, smallest
@@ -106,49 +116,48 @@ class MeanShift:
 
 
 @_method("slic-hierarchy", "SLIC superpixels merged by colour, a hierarchy", "achanta2012")
-class SlicHierarchy:
+class SlicHierarchy(_Method):
     """SLIC superpixels, joined where the spread of colours grows least."""
-
-    card: ModelCard
 
     def __init__(self, superpixels: int = 400, compactness: float = 10) -> None:
         self.superpixels, self.compactness = superpixels, compactness
 
     def segment(self, scene: Scene) -> Segmentation:
         labels = _superpixels(scene, self.superpixels, self.compactness)
-        criterion = _merging.ColourSpread(labels, _lab(scene))
-        apart = _merging.joined_at(labels, criterion)
-        return Segmentation(levels=_merging.contour_map(labels, apart))
+        criterion = ColourSpread(labels, _lab(scene))
+        apart = joined_at(labels, criterion)
+        return Segmentation(levels=contour_map(labels, apart))
 
 
 @_method("watershed", "watershed of the colour gradient, a hierarchy", "vincent1991")
-class Watershed:
+class Watershed(_Method):
     """Catchment basins of the colour gradient, joined over their weakest shared ridge."""
-
-    card: ModelCard
 
     def __init__(self, sigma: float = 2.0, apart: int = 7) -> None:
         self.sigma, self.apart = sigma, apart
 
     def segment(self, scene: Scene) -> Segmentation:
+        from scipy.ndimage import gaussian_gradient_magnitude, label, minimum_filter
         from skimage.segmentation import watershed
 
-        ridge = _gradient(_lab(scene), self.sigma)
+        colours = _lab(scene)
+        channels = [gaussian_gradient_magnitude(colours[..., c], self.sigma) for c in range(3)]
+        strength = np.sqrt(np.sum(np.square(channels), axis=0))  # in Lab units a pixel
+        ridge = np.asarray(strength / (1 + strength))
+        basins, _ = label(ridge == minimum_filter(ridge, size=self.apart))  # lowest within a window
         # The library gives this function no types.
-        found = watershed(ridge, markers=_basins(ridge, self.apart))  # type: ignore[no-untyped-call]
-        labels = _merging.consecutive(found)
-        apart = _merging.joined_at(labels, _merging.BoundaryStrength(labels, ridge))
-        return Segmentation(levels=_merging.contour_map(labels, apart))
+        found = watershed(ridge, markers=basins)  # type: ignore[no-untyped-call]
+        labels = consecutive(found)
+        apart = joined_at(labels, BoundaryStrength(labels, ridge))
+        return Segmentation(levels=contour_map(labels, apart))
 
 
 @_method("random-hierarchy", "superpixels merged at random, a baseline")
-class RandomHierarchy:
+class RandomHierarchy(_Method):
     """200 SLIC superpixels of compactness 10, random neighbours joined until one is left.
 
     The original baseline's settings are not public; these are ours.
     """
-
-    card: ModelCard
 
     def __init__(self, superpixels: int = 200, seed: int = 0) -> None:
         self.superpixels, self.seed = superpixels, seed
@@ -156,14 +165,14 @@ class RandomHierarchy:
     def segment(self, scene: Scene) -> Segmentation:
         labels = _superpixels(scene, self.superpixels, 10)
         rng = generator("random-hierarchy", self.seed, scene.name)
-        return Segmentation(levels=_merging.contour_map(labels, _merging.random_joins(labels, rng)))
+        return Segmentation(levels=contour_map(labels, random_joins(labels, rng)))
 
 
-def _superpixels(scene: Scene, count: int, compactness: float) -> npt.NDArray[np.int64]:
+def _superpixels(scene: Scene, count: int, compactness: float) -> Numbers:
     from skimage.segmentation import slic
 
     found = slic(scene.pixels, n_segments=count, compactness=compactness, start_label=0)
-    return _merging.consecutive(found)
+    return consecutive(found)
 
 
 def _lab(scene: Scene) -> npt.NDArray[np.float64]:
@@ -172,24 +181,7 @@ def _lab(scene: Scene) -> npt.NDArray[np.float64]:
     return np.asarray(rgb2lab(scene.pixels), dtype=np.float64)
 
 
-def _gradient(colours: npt.NDArray[np.float64], sigma: float) -> npt.NDArray[np.float64]:
-    """Strength of the colour gradient in 0..1: x / (1 + x) of Lab units a pixel."""
-    from scipy.ndimage import gaussian_gradient_magnitude
-
-    channels = [gaussian_gradient_magnitude(colours[..., c], sigma) for c in range(3)]
-    strength = np.sqrt(np.sum(np.square(channels), axis=0))
-    return np.asarray(strength / (1 + strength))
-
-
-def _basins(ridge: npt.NDArray[np.float64], apart: int) -> Labels:
-    """Numbered places that are lowest within a window of side `apart`."""
-    from scipy.ndimage import label, minimum_filter
-
-    found, _ = label(ridge == minimum_filter(ridge, size=apart))
-    return np.asarray(found, dtype=np.int32)
-
-
-def _components(down: npt.NDArray[np.bool_], right: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+def _components(down: npt.NDArray[np.bool_], right: npt.NDArray[np.bool_]) -> Numbers:
     """Components of pixels joined to the one below and to the right where these say so."""
     import cv2
 
@@ -201,35 +193,27 @@ def _components(down: npt.NDArray[np.bool_], right: npt.NDArray[np.bool_]) -> np
     return np.asarray(found, dtype=np.int64) - 1
 
 
-def _without_small(
-    labels: npt.NDArray[np.int64], colours: npt.NDArray[np.float64], smallest: int
-) -> Labels:
+def _without_small(labels: Numbers, colours: npt.NDArray[np.float64], smallest: int) -> Labels:
     """Join each region below `smallest` pixels to the neighbour of the nearest colour.
 
     Smallest first, in rounds, until none is left or one region is.
     """
-    labels = _merging.consecutive(labels)
+    labels = consecutive(labels)
     while True:
         areas = np.bincount(labels.ravel())
         if areas.min() >= smallest or areas.size == 1:
             return labels.astype(np.int32)
-        means = _means(labels, areas, colours)
-        pairs = _merging.adjacent(labels)
+        colour = means(labels, colours)
+        pairs = adjacent(labels)
         both = np.concatenate([pairs, pairs[:, ::-1]])
         both = both[areas[both[:, 0]] < smallest]
-        gaps = np.abs(means[both[:, 0]] - means[both[:, 1]]).sum(axis=1)
+        gaps = np.abs(colour[both[:, 0]] - colour[both[:, 1]]).sum(axis=1)
         order = np.lexsort((both[:, 1], gaps, both[:, 0]))
         small, first = np.unique(both[order, 0], return_index=True)
-        labels = _merging.consecutive(_joined_once(areas, small, both[order][first, 1])[labels])
+        labels = consecutive(_joined_once(areas, small, both[order][first, 1])[labels])
 
 
-def _means(labels: Any, areas: Any, colours: Any) -> npt.NDArray[np.float64]:
-    flat = labels.ravel()
-    sums = [np.bincount(flat, weights=colours[..., c].ravel()) for c in range(colours.shape[2])]
-    return np.asarray(np.stack(sums, axis=1) / areas[:, None])
-
-
-def _joined_once(areas: Any, small: Any, nearest: Any) -> npt.NDArray[np.int64]:
+def _joined_once(areas: Any, small: Any, nearest: Any) -> Numbers:
     """New number of every region after each small one, smallest first, joined its nearest."""
     parent = np.arange(areas.size)
 
@@ -244,15 +228,12 @@ def _joined_once(areas: Any, small: Any, nearest: Any) -> npt.NDArray[np.int64]:
     return np.array([root(region) for region in range(areas.size)])
 
 
-QUADTREE_REGIONS = (2, 3, 4, 8, 16, 20, 32, 40, 50, 64, 80, 128, 160, 256, 320, 400, 800)
-
-Whole = npt.NDArray[np.int64]
 _CUTS = 32
 
 
 @_method("quadtree", "a regular grid of boxes, a baseline", "ponttuset2013")
 @capable(SweptByRegions)
-class Quadtree:
+class Quadtree(_Method):
     """A hierarchy of boxes.
 
     Parameters
@@ -262,8 +243,7 @@ class Quadtree:
         did; otherwise the tree is built for the image's own size.
     """
 
-    card: ModelCard
-    region_counts = QUADTREE_REGIONS
+    region_counts = (2, 3, 4, 8, 16, 20, 32, 40, 50, 64, 80, 128, 160, 256, 320, 400, 800)
 
     def __init__(self, turned: bool = False) -> None:
         self.turned = turned
@@ -275,7 +255,7 @@ class Quadtree:
         return Segmentation(levels=quadtree_levels(height, width))
 
 
-def quadtree_levels(height: int, width: int) -> npt.NDArray[np.float32]:
+def quadtree_levels(height: int, width: int) -> Levels:
     """The quadtree's contour map: each line's number is its strength.
 
     >>> int(quadtree_levels(64, 48).max())
@@ -287,20 +267,24 @@ def quadtree_levels(height: int, width: int) -> npt.NDArray[np.float32]:
         rows, columns = _cuts(height, level), _cuts(width, level)
         number = _draw_lines(levels, rows, columns, number)
         number = _draw_lines(levels.T, columns, _cuts(height, level + 1), number)
-    _draw_middle(levels, _cuts(height, 5)[0], _cuts(width, 5)[0], number)
+    # The last two cuts: the middle row in two pieces, then the middle column whole.
+    row, column = _cuts(height, 5)[0], _cuts(width, 5)[0]
+    levels[row, 1 : column + 1] = number + 1
+    levels[row, column + 1 : -1] = number + 2
+    levels[1:-1, column] = number + 3
     levels[0], levels[-1] = levels[1], levels[-2]
     levels[:, 0], levels[:, -1] = levels[:, 1], levels[:, -2]
     return levels
 
 
-def _cuts(length: int, level: int) -> Whole:
+def _cuts(length: int, level: int) -> Numbers:
     """Contour-map rows (or columns) of a level's cuts: every one, every second, fourth..."""
     every = 2 ** (level - 1)
     first_after = 1 + np.arange(every, _CUTS, every) * length // _CUTS
     return 2 * (first_after - 1)
 
 
-def _draw_lines(levels: npt.NDArray[np.float32], lines: Whole, across: Whole, number: int) -> int:
+def _draw_lines(levels: Levels, lines: Numbers, across: Numbers, number: int) -> int:
     """Draw each line in pieces between the lines across, a new number a piece."""
     ends = [1, *(across + 1).tolist(), levels.shape[1] - 1]
     for line in lines.tolist():
@@ -310,8 +294,170 @@ def _draw_lines(levels: npt.NDArray[np.float32], lines: Whole, across: Whole, nu
     return number
 
 
-def _draw_middle(levels: npt.NDArray[np.float32], row: int, column: int, number: int) -> None:
-    """The last two cuts: the middle row in two pieces, then the middle column whole."""
-    levels[row, 1 : column + 1] = number + 1
-    levels[row, column + 1 : -1] = number + 2
-    levels[1:-1, column] = number + 3
+class ColourSpread:
+    """Ward's criterion: how much the spread of colours inside regions grows.
+
+    The root of the growth, as a share of the image, is squeezed into 0..1 so that
+    evenly spaced thresholds are spread over fine and coarse levels alike.
+    """
+
+    def __init__(self, labels: Numbers, colours: npt.NDArray[np.float64]) -> None:
+        self._areas = np.bincount(labels.ravel()) / labels.size
+        self._means = means(labels, colours)
+
+    def cost(self, first: int, second: int) -> float:
+        a, b = self._areas[first], self._areas[second]
+        gap = self._means[first] - self._means[second]
+        growth = float(np.sqrt(a * b / (a + b) * (gap @ gap)))
+        return growth / (1 + growth)
+
+    def joined(self, first: int, second: int, neighbours: set[int]) -> None:
+        a, b = self._areas[first], self._areas[second]
+        self._means[first] = (a * self._means[first] + b * self._means[second]) / (a + b)
+        self._areas[first] = a + b
+
+
+class BoundaryStrength:
+    """Mean strength along the boundary that two regions share."""
+
+    def __init__(self, labels: Numbers, strength: npt.NDArray[np.float64]) -> None:
+        self._shared: dict[tuple[int, int], tuple[float, int]] = {}
+        across = (labels[:-1], labels[1:], np.maximum(strength[:-1], strength[1:]))
+        along = (labels[:, :-1], labels[:, 1:], np.maximum(strength[:, :-1], strength[:, 1:]))
+        for first, second, values in (across, along):
+            apart = first != second
+            for a, b, value in zip(first[apart], second[apart], values[apart], strict=True):
+                self._add(_pair(int(a), int(b)), float(value), 1)
+
+    def cost(self, first: int, second: int) -> float:
+        total, length = self._shared[_pair(first, second)]
+        return total / length
+
+    def joined(self, first: int, second: int, neighbours: set[int]) -> None:
+        for other in neighbours:
+            if (found := self._shared.pop(_pair(second, other), None)) is not None:
+                self._add(_pair(first, other), *found)
+
+    def _add(self, pair: tuple[int, int], total: float, length: int) -> None:
+        before = self._shared.get(pair, (0.0, 0))
+        self._shared[pair] = (before[0] + total, before[1] + length)
+
+
+@dataclass(slots=True)
+class _Forest:
+    """Regions that are still apart, and who touches whom."""
+
+    touching: list[set[int]]
+    alive: list[bool]
+
+    @classmethod
+    def of(cls, labels: Numbers) -> _Forest:
+        count = int(labels.max()) + 1
+        touching: list[set[int]] = [set() for _ in range(count)]
+        for a, b in adjacent(labels).tolist():
+            touching[a].add(b)
+            touching[b].add(a)
+        return cls(touching, [True] * count)
+
+    def join(self, first: int, second: int) -> set[int]:
+        """Let `first` take over `second`; what they touch together."""
+        self.alive[second] = False
+        for other in self.touching[second]:
+            self.touching[other].discard(second)
+            if other != first:
+                self.touching[other].add(first)
+        self.touching[first] |= self.touching[second]
+        self.touching[first] -= {first, second}
+        return self.touching[first]
+
+
+def joined_at(labels: Numbers, criterion: ColourSpread | BoundaryStrength) -> Levels:
+    """For every pair of regions the height at which they meet, cheapest joins first.
+
+    A join is never lower than those before it. Ties go to the pair with smaller numbers.
+    """
+    forest = _Forest.of(labels)
+    queue = [(criterion.cost(a, b), a, b, 0, 0) for a, b in adjacent(labels).tolist()]
+    heapq.heapify(queue)
+    changes = [0] * len(forest.alive)
+    joins: list[Join] = []
+    height = 0.0
+    while queue:
+        cost, a, b, seen_a, seen_b = heapq.heappop(queue)
+        fresh = (seen_a, seen_b) == (changes[a], changes[b])
+        if not (forest.alive[a] and forest.alive[b] and fresh):
+            continue
+        height = max(height, cost)
+        joins.append((a, b, height))
+        touching = forest.join(a, b)
+        criterion.joined(a, b, touching)
+        changes[a] += 1
+        for other in touching:
+            low, high = _pair(a, other)
+            entry = (criterion.cost(low, high), low, high, changes[low], changes[high])
+            heapq.heappush(queue, entry)
+    return _heights(len(forest.alive), joins)
+
+
+def random_joins(labels: Numbers, rng: np.random.Generator) -> Levels:
+    """Joins a random one of the pairs that touch, again and again; heights are even steps."""
+    forest = _Forest.of(labels)
+    count = len(forest.alive)
+    joins: list[Join] = []
+    for step in range(1, count):
+        alive = (a for a in range(count) if forest.alive[a])
+        pairs = [(a, b) for a in alive for b in sorted(forest.touching[a]) if a < b]
+        a, b = pairs[int(rng.integers(len(pairs)))]
+        joins.append((a, b, step / count))
+        forest.join(a, b)
+    return _heights(count, joins)
+
+
+def adjacent(labels: Numbers) -> Numbers:
+    """Pairs of regions that touch along an edge, the smaller number first, ascending."""
+    down = np.stack([labels[:-1].ravel(), labels[1:].ravel()], axis=1)
+    right = np.stack([labels[:, :-1].ravel(), labels[:, 1:].ravel()], axis=1)
+    pairs = np.sort(np.concatenate([down, right]), axis=1)
+    return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0).astype(np.int64)
+
+
+def consecutive(labels: npt.NDArray[Any]) -> Numbers:
+    """The same regions numbered from 0 without gaps."""
+    return np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int64)
+
+
+def means(labels: Numbers, colours: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The mean colour of each region."""
+    flat = labels.ravel()
+    sums = [np.bincount(flat, weights=colours[..., c].ravel()) for c in range(colours.shape[2])]
+    return np.asarray(np.stack(sums, axis=1) / np.bincount(flat)[:, None])
+
+
+def contour_map(labels: Numbers, apart: Levels) -> Levels:
+    """The ultrametric contour map of regions i and j that meet at `apart[i, j]`.
+
+    `(2H + 1, 2W + 1)`; points where lines meet take the strongest, the frame stays 0.
+    """
+    height, width = labels.shape
+    levels = np.zeros((2 * height + 1, 2 * width + 1), dtype=np.float32)
+    levels[2:-1:2, 1::2] = apart[labels[:-1], labels[1:]]
+    levels[1::2, 2:-1:2] = apart[labels[:, :-1], labels[:, 1:]]
+    rows, columns = levels[2:-1:2], levels[:, 2:-1:2]
+    sides = (rows[:, 1:-2:2], rows[:, 3::2], columns[1:-2:2], columns[3::2])
+    levels[2:-1:2, 2:-1:2] = np.maximum.reduce(sides)
+    return levels
+
+
+def _heights(count: int, joins: list[Join]) -> Levels:
+    """Spread each join's height over all pairs that it brings together."""
+    apart = np.zeros((count, count), dtype=np.float32)
+    members: list[list[int]] = [[region] for region in range(count)]
+    for first, second, height in joins:
+        apart[np.ix_(members[first], members[second])] = height
+        apart[np.ix_(members[second], members[first])] = height
+        members[first] += members[second]
+    return apart
+
+
+def _pair(first: int, second: int) -> tuple[int, int]:
+    return (first, second) if first < second else (second, first)

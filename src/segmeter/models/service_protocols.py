@@ -34,14 +34,9 @@ Bytes = npt.NDArray[np.uint8]
 Files = Mapping[str, tuple[str, bytes]]
 
 
-def _stateless(ask: Callable[..., MaskPrediction]) -> Callable[[ServiceModel, Scene], OneByOne]:
+def _stateless(ask: Callable[..., MaskPrediction], model: ServiceModel, scene: Scene) -> OneByOne:
     """The image is sent with every request, as annotation tools do."""
-
-    def encode(model: ServiceModel, scene: Scene) -> OneByOne:
-        image = base64.b64encode(png(scene.pixels)).decode()
-        return OneByOne(partial(ask, model, scene, image))
-
-    return encode
+    return OneByOne(partial(ask, model, scene, base64.b64encode(png(scene.pixels)).decode()))
 
 
 def _ask_label_studio(
@@ -213,14 +208,12 @@ class MonaiLabelScene:
         return gzip.compress(image.to_bytes(), 1)
 
     def _one(self, request: Request) -> Mask:
-        asked, files = (
-            self._scribbled(request) if self.kind == "scribbles" else self._pointed(request)
-        )
+        asking = self._scribbled if self.kind == "scribbles" else self._pointed
+        asked, files = asking(request)
         params = json.dumps(asked | {"result_extension": ".nii.gz", "result_dtype": "uint8"})
         for again in (True, False):
             path = f"/infer/{quote(self.name)}?session_id={quote(self.session)}&output=image"
-            form = Form.of({"params": params}, files)
-            status, answer = self.model.line.fetch("POST", path, form.body, form.kind)
+            status, answer = self.model.line.fetch("POST", path, Form.of({"params": params}, files))
             if status < 400 or not again:
                 break
             self.session = self._sent()  # sessions expire, and end with the service
@@ -245,10 +238,8 @@ class MonaiLabelScene:
         asked: dict[str, Any] = {}
         for prompt in request.prompts:
             if isinstance(prompt, Box):
-                ends = [
-                    (round(a), round(b) + 1) for a, b in zip(prompt.low, prompt.high, strict=True)
-                ]
-                asked["roi"] = [end for side in ends[::-1] for end in side]
+                ends = zip(prompt.low[::-1], prompt.high[::-1], strict=True)
+                asked["roi"] = [end for a, b in ends for end in (round(a), round(b) + 1)]
             elif isinstance(prompt, Click | Scribble):
                 points = (prompt.point,) if isinstance(prompt, Click) else prompt.points
                 strokes[drawn(points, shape, (1, 1, 1)) > 0] = self.background + prompt.positive
@@ -292,16 +283,6 @@ def monai_model(model: ServiceModel) -> tuple[str, Mapping[str, Any]]:
             f"choose one: {model.address}?protocol=monai-label&model=NAME"
         )
     return chosen[0], reply["models"][chosen[0]]
-
-
-class NnInteractiveScene(NnInteractiveEncodedScene):
-    """A volume at a server of nnInteractive; only one process here uses the server at a time."""
-
-    model: NnInteractiveServer | NnInteractiveClient
-
-    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
-        with self.model.alone():
-            return super().predict(requests)
 
 
 class NnInteractiveClient:
@@ -385,18 +366,16 @@ class NnInteractiveServer:
 
     def add_point_interaction(self, coordinates: Any, include_interaction: bool) -> None:
         asked = {"voxel_coord": list(coordinates), "positive_click": include_interaction}
-        self._predicted("/add_point_interaction", json.dumps(asked).encode(), "application/json")
+        self._predicted("/add_point_interaction", asked)
 
     def add_bbox_interaction(self, bbox_coords: Any, include_interaction: bool) -> None:
         low, high = ([int(side[end]) for side in bbox_coords] for end in (0, 1))
         asked = {"outer_point_one": low, "outer_point_two": high}
-        body = json.dumps(asked | {"positive_click": include_interaction}).encode()
-        self._predicted("/add_bbox_interaction", body, "application/json")
+        self._predicted("/add_bbox_interaction", asked | {"positive_click": include_interaction})
 
     def _drawn(self, path: str, mask: Any, positive: bool) -> None:
         file = ("mask.npy.gz", gzip.compress(_npy(mask), 1))
-        form = Form.of({"positive_click": str(positive).lower()}, {"file": file})
-        self._predicted(path, form.body, form.kind)
+        self._predicted(path, Form.of({"positive_click": str(positive).lower()}, {"file": file}))
 
     add_lasso_interaction = partialmethod(_drawn, "/add_lasso_interaction")
     add_scribble_interaction = partialmethod(_drawn, "/add_scribble_interaction")
@@ -406,9 +385,9 @@ class NnInteractiveServer:
         if not isinstance(reply, dict) or reply.get("status") != "ok":
             raise strange(self.service.address, f"{path} was not accepted ({short(reply)})")
 
-    def _predicted(self, path: str, body: bytes, kind: str) -> None:
+    def _predicted(self, path: str, content: Any) -> None:
         """Read one bit per voxel, gzipped, into the target buffer."""
-        status, answer = self.service.line.fetch("POST", path, body, kind)
+        status, answer = self.service.line.fetch("POST", path, content)
         voxels = self._target.size
         try:
             bits = _unzipped(answer, (voxels + 7) // 8)
@@ -420,11 +399,12 @@ class NnInteractiveServer:
             raise strange(self.service.address, what) from error
 
 
-def _on_server(model: ServiceModel, scene: Scene) -> NnInteractiveScene:
+def _on_server(model: ServiceModel, scene: Scene) -> NnInteractiveEncodedScene:
     assert isinstance(scene, Volume)
-    status, answer = model.line.fetch("GET", "/healthz", None, "application/json")
+    status, answer = model.line.fetch("GET", "/healthz")
     own = status == 200 and b"".join(answer.split()) == b'{"ok":true}'
-    return NnInteractiveScene((NnInteractiveClient if own else NnInteractiveServer)(model), scene)
+    session = NnInteractiveClient(model) if own else NnInteractiveServer(model)
+    return NnInteractiveEncodedScene(session, scene)
 
 
 def _unzipped(packed: bytes, most: int) -> bytes:
@@ -451,8 +431,8 @@ def _nibabel() -> Any:
 
 
 ENCODED: Mapping[str, Callable[[ServiceModel, Scene], Any]] = {
-    "label-studio": _stateless(_ask_label_studio),
-    "cvat": _stateless(_ask_cvat),
+    "label-studio": partial(_stateless, _ask_label_studio),
+    "cvat": partial(_stateless, _ask_cvat),
     "monai-label": MonaiLabelScene,
     "nninteractive": _on_server,
 }

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
 from typing import Any, Literal, get_args
@@ -90,17 +89,12 @@ class ServiceModel:
         reply = self.line.call("GET", "/")
         try:
             takes = frozenset(str(word) for word in reply["takes"])
-            return ModelCard(
-                self.address,
-                f"the service at {self.address}: {reply['summary']}",
-                takes,
-                family="service",
-                fingerprint=str(reply["fingerprint"]),
-            )
+            summary, digest = reply["summary"], str(reply["fingerprint"])
         except (KeyError, TypeError, IndexError) as error:
-            raise strange(
-                self.address, "its description lacks summary, takes or fingerprint"
-            ) from error
+            what = "its description lacks summary, takes or fingerprint"
+            raise strange(self.address, what) from error
+        about = f"the service at {self.address}: {summary}"
+        return ModelCard(self.address, about, takes, family="service", fingerprint=digest)
 
     def encode(self, scene: Scene) -> Any:
         from segmeter.models import service_protocols
@@ -110,25 +104,23 @@ class ServiceModel:
             kind = scene.header.kind
             raise BadInput(f"'{self.address}' takes {wanted}s, and {scene.name} is of kind {kind}")
         if self.protocol == "segmeter":
-            return _Remote(self, scene, _sent(self, scene))
+            return _Remote(self, scene)
         return service_protocols.ENCODED[self.protocol](self, scene)
 
 
-def _sent(model: ServiceModel, scene: Scene) -> str:
-    """Give the service an image; the name it has there."""
-    reply = model.line.call("POST", "/image", png(scene.pixels))
-    if not isinstance(reply, dict) or reply.get("shape") != list(scene.shape):
-        raise strange(model.address, f"it took the image for {short(reply)}")
-    return str(reply.get("image"))
-
-
-@dataclass(slots=True)
 class _Remote:
     """An image at a service that speaks our protocol; states stay there under names."""
 
-    model: ServiceModel
-    scene: Scene
-    image: str
+    def __init__(self, model: ServiceModel, scene: Scene) -> None:
+        self.model, self.scene = model, scene
+        self.image = self._sent()
+
+    def _sent(self) -> str:
+        """Give the service the image; the name it has there."""
+        reply = self.model.line.call("POST", "/image", png(self.scene.pixels))
+        if not isinstance(reply, dict) or reply.get("shape") != list(self.scene.shape):
+            raise strange(self.model.address, f"it took the image for {short(reply)}")
+        return str(reply.get("image"))
 
     def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
         return [self._one(request) for request in requests]
@@ -139,23 +131,20 @@ class _Remote:
         asked = {"image": self.image, "prompts": prompts, "state": request.state}
         reply = self.model.line.call("POST", "/predict", asked)
         if isinstance(reply, dict) and reply.get("gone") == "image":  # the service was restarted
-            self.image = _sent(self.model, self.scene)
+            self.image = self._sent()
             reply = self.model.line.call("POST", "/predict", {**asked, "image": self.image})
-        mask = _mask_of_counts(self.model.address, reply, self.scene.shape)
-        score = score_of(self.model.address, reply.get("score", 1.0))
-        return MaskPrediction(mask, score, reply.get("state"))
-
-
-def _mask_of_counts(address: str, reply: Any, shape: Sequence[int]) -> Mask:
-    if not isinstance(reply, dict) or "mask" not in reply:
-        raise strange(address, f"no mask ({short(reply)})")
-    held = reply["mask"]
-    try:
-        if tuple(held["size"]) != tuple(shape):
-            raise strange(address, f"a mask of {short(held['size'])} for an image of {list(shape)}")
-        return Mask.decoded(held["counts"], tuple(shape))
-    except (BadInput, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-        raise strange(address, f"a mask that cannot be decoded ({short(held)})") from error
+        address, shape = self.model.address, tuple(self.scene.shape)
+        if not isinstance(reply, dict) or "mask" not in reply:
+            raise strange(address, f"no mask ({short(reply)})")
+        held = reply["mask"]
+        try:
+            if tuple(held["size"]) != shape:
+                size = short(held["size"])
+                raise strange(address, f"a mask of {size} for an image of {list(shape)}")
+            mask = Mask.decoded(held["counts"], shape)
+        except (BadInput, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+            raise strange(address, f"a mask that cannot be decoded ({short(held)})") from error
+        return MaskPrediction(mask, score_of(address, reply.get("score", 1.0)), reply.get("state"))
 
 
 def score_of(address: str, told: Any) -> float:
@@ -192,18 +181,19 @@ class Line:
 
     address: str
     timeout: float
-    _open: list[http.client.HTTPConnection] = field(default_factory=list)  # one at most
+
+    @cached_property
+    def _connection(self) -> http.client.HTTPConnection:
+        parts = urlsplit(self.address)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadInput(f"'{self.address}' is not an address of a service: http://host:port")
+        secure = parts.scheme == "https"
+        make = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        return make(parts.hostname, parts.port, timeout=self.timeout)
 
     def call(self, verb: str, path: str, content: Any = None) -> Any:
-        """The service's response as JSON; `content` is a PNG file, a form or is sent as JSON."""
-        kind, body = "application/json", None
-        if isinstance(content, Form):
-            kind, body = content.kind, content.body
-        elif isinstance(content, bytes):
-            kind, body = "image/png", content
-        elif content is not None:
-            body = json.dumps(content).encode()
-        status, answer = self.fetch(verb, path, body, kind)
+        """The service's response as JSON."""
+        status, answer = self.fetch(verb, path, content)
         try:
             reply = json.loads(answer)
         except (ValueError, RecursionError) as error:
@@ -213,59 +203,32 @@ class Line:
             raise SegmeterError(f"the service at {self.address} failed ({status}): {short(told)}")
         return reply
 
-    def fetch(self, verb: str, path: str, body: bytes | None, kind: str) -> tuple[int, bytes]:
-        """Status and body of the service's response."""
+    def fetch(self, verb: str, path: str, content: Any = None) -> tuple[int, bytes]:
+        """Status and body of the response; `content` is a PNG file, a form or is sent as JSON."""
+        kind, body = "application/json", None
+        if isinstance(content, Form):
+            kind, body = content.kind, content.body
+        elif isinstance(content, bytes):
+            kind, body = "image/png", content
+        elif content is not None:
+            body = json.dumps(content).encode()
+        line, base = self._connection, quote(urlsplit(self.address).path.rstrip("/"))
+        reused = line.sock is not None
         try:
-            return self._exchange(verb, path, body, kind)
-        except TimeoutError as error:
-            self._close()
-            raise SegmeterError(
-                f"the service at {self.address} gave no answer in {self.timeout:g} seconds"
-            ) from error
+            line.request(verb, base + path, body, {"Content-Type": kind})
+            answer = line.getresponse()
+            held = answer.read(_MOST + 1)
+            if len(held) > _MOST:
+                raise http.client.HTTPException("an answer of more than 256 MB")
         except (OSError, http.client.HTTPException) as error:
-            self._close()
-            reason = " ".join(str(error).split())
-            raise SegmeterError(
-                f"the service at {self.address} cannot be reached: {reason}"
-            ) from error
-
-    def _exchange(self, verb: str, path: str, body: bytes | None, kind: str) -> tuple[int, bytes]:
-        for again in (True, False):
-            reused = bool(self._open)
-            line = self._connection()
-            try:
-                line.request(verb, self._base + path, body, {"Content-Type": kind})
-                answer = line.getresponse()
-                held = answer.read(_MOST + 1)
-                if len(held) > _MOST:
-                    raise http.client.HTTPException("an answer of more than 256 MB")
-                return answer.status, held
-            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
-                self._close()
-                if not (again and reused):  # a kept connection may have been closed meanwhile
-                    raise
-        raise AssertionError
-
-    @property
-    def _base(self) -> str:
-        return quote(urlsplit(self.address).path.rstrip("/"))
-
-    def _connection(self) -> http.client.HTTPConnection:
-        if not self._open:
-            parts = urlsplit(self.address)
-            if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise BadInput(f"'{self.address}' is not an address of a service: http://host:port")
-            secure = parts.scheme == "https"
-            make = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-            line = make(parts.hostname, parts.port, timeout=self.timeout)
-            line.connect()
-            line.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._open.append(line)
-        return self._open[0]
-
-    def _close(self) -> None:
-        while self._open:
-            self._open.pop().close()
+            line.close()
+            if reused and isinstance(error, ConnectionError):  # it may have been closed meanwhile
+                return self.fetch(verb, path, content)
+            reason = f"cannot be reached: {' '.join(str(error).split())}"
+            if isinstance(error, TimeoutError):
+                reason = f"gave no answer in {self.timeout:g} seconds"
+            raise SegmeterError(f"the service at {self.address} {reason}") from error
+        return answer.status, held
 
 
 def png(pixels: Bytes) -> bytes:

@@ -6,8 +6,7 @@ evaluation itself. `segmeter list models` shows synthetic models with `--all`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -62,8 +61,7 @@ class Noisy:
     reads_targets = True
 
     def __init__(self, wrong: float = 0.25, square: int = 8) -> None:
-        self.wrong = wrong
-        self.square = square
+        self.wrong, self.square = wrong, square
 
     def encode(self, scene: Scene) -> OneByOne:
         return OneByOne(lambda request: self._one(scene, request.prompts))
@@ -103,20 +101,11 @@ class Disc:
     def __init__(self, radius: float = 20) -> None:
         self.radius = radius
 
-    def encode(self, scene: Scene) -> DiscEncodedScene:
-        return DiscEncodedScene(scene.shape, self.radius)
+    def encode(self, scene: Scene) -> OneByOne:
+        return OneByOne(lambda request: MaskPrediction(self._paint(scene, request.prompts)))
 
-
-@dataclass(frozen=True, slots=True)
-class DiscEncodedScene:
-    shape: tuple[int, ...]
-    radius: float
-
-    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
-        return [MaskPrediction(self._paint(request.prompts)) for request in requests]
-
-    def _paint(self, prompts: Iterable[Prompt]) -> Mask:
-        canvas = np.zeros(self.shape, dtype=bool)
+    def _paint(self, scene: Scene, prompts: Iterable[Prompt]) -> Mask:
+        canvas = np.zeros(scene.shape, dtype=bool)
         for prompt in prompts:
             match prompt:
                 case Click(point, positive):
@@ -142,12 +131,11 @@ class DiscEncodedScene:
 def meant(scene: Scene, prompts: Iterable[Prompt]) -> Target | None:
     """The target that agrees with most prompts; the smallest among equals, then the first."""
     wanted = list(prompts)
-    best = max(
-        scene.targets,
-        key=lambda t: (sum(_agrees(t.mask, p) for p in wanted), -t.mask.area),
-        default=None,
-    )
-    return best
+
+    def agreement(target: Target) -> tuple[float, int]:
+        return sum(_agrees(target.mask, p) for p in wanted), -target.mask.area
+
+    return max(scene.targets, key=agreement, default=None)
 
 
 def _agrees(mask: Mask, prompt: Prompt) -> float:

@@ -23,7 +23,7 @@ from segmeter.core.models import ModelCard
 from segmeter.core.prompts import Box
 from segmeter.core.scenes import Pixels, Scene
 from segmeter.models import weights as weight_files
-from segmeter.models.fetching.sources import Hub, offer
+from segmeter.models.fetching import Hub, offer
 from segmeter.models.text_prompts import BoxesToMasks, ConceptScene, FoundBoxes, TextNetwork
 
 if TYPE_CHECKING:
@@ -75,15 +75,10 @@ class _Network(TextNetwork):
 
     @cached_property
     def card(self) -> ModelCard:
-        return ModelCard(
-            name=self.what,
-            summary=f"{self.kind} of transformers",
-            abilities=frozenset({"text"}),
-            licence=self.about.licence,
-            citation=self.about.citation,
-            family=self.what,
-            fingerprint=weight_files.fingerprint(self.folder),
-        )
+        name, about, takes = self.what, f"{self.kind} of transformers", frozenset({"text"})
+        credits_ = (self.about.licence, self.about.citation)
+        digest = weight_files.fingerprint(self.folder)
+        return ModelCard(name, about, takes, *credits_, family=name, fingerprint=digest)
 
     @cached_property
     def network(self) -> Any:
@@ -222,10 +217,7 @@ class ClipSeg:
         return _with_examples(self.parts.card)
 
     def encode(self, scene: Scene) -> ConceptScene:
-        @cache
-        def image() -> Tensor:
-            made: Tensor = self.parts.image(scene.pixels)["pixel_values"]
-            return made
+        image = cache(lambda: self.parts.image(scene.pixels)["pixel_values"])
 
         def answer(phrase: str | None, example: Box | None) -> tuple[list[Mask], list[float]]:
             import torch

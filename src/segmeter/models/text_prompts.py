@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -73,13 +73,14 @@ class ConceptScene:
     answer: Callable[[str | None, Box | None], tuple[Sequence[Mask], Iterable[float]]]
 
     def predict(self, requests: Sequence[Request]) -> list[Prediction]:
-        return [self._instances(request) for request in requests]
-
-    def _instances(self, request: Request) -> InstanceMasks:
-        masks, given = self.answer(*concept_of(request, self.abilities))
-        scores = np.fromiter(given, np.float32)
-        order = np.argsort(-scores, kind="stable")
-        return InstanceMasks([masks[k] for k in order], scores[order], self.scene.shape)
+        found: list[Prediction] = []
+        for request in requests:
+            masks, given = self.answer(*concept_of(request, self.abilities))
+            scores = np.fromiter(given, np.float32)
+            order = np.argsort(-scores, kind="stable")
+            best = [masks[k] for k in order]
+            found.append(InstanceMasks(best, scores[order], self.scene.shape))
+        return found
 
 
 def concept_of(
@@ -119,12 +120,11 @@ class TextNetwork:
 
             library: Any = transformers  # parts of it have no types
             network = pretrained(self.folder, self.kind, self.what)
-            tokens = library.AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
-            images = None
+            own: dict[str, Any] = {"local_files_only": True}
+            tokens, images = library.AutoTokenizer.from_pretrained(self.folder, **own), None
             if self._image:  # the backend of Pillow: torchvision is not needed
-                images = library.AutoImageProcessor.from_pretrained(
-                    self.folder, local_files_only=True, backend="pil"
-                )
+                own["backend"] = "pil"
+                images = library.AutoImageProcessor.from_pretrained(self.folder, **own)
         except ImportError as error:
             raise NotFound("text needs transformers: pip install 'segmeter[text]'") from error
         except DAMAGED as error:
@@ -165,16 +165,11 @@ class SentenceEncoder(TextNetwork):
     def __init__(self, folder: str | Path | None = None) -> None:
         super().__init__(folder or _minilm_folder(), "AutoModel", "sentence encoder")
 
-    def token_ids(self, text: str) -> list[int]:
-        """Tokens with [CLS] and [SEP], at most 256."""
-        ids: list[int] = self._padded([text])["input_ids"][0].tolist()
-        return ids
-
     def vectors(self, texts: Sequence[str]) -> Floats:
         """One vector per text, `(n, 384)`: the normalised mean of all token states."""
         import torch
 
-        given = self._padded(list(texts))
+        given = self.padded(list(texts))
         with torch.inference_mode():
             states = self.network(**given).last_hidden_state
             kept = given["attention_mask"][..., None].to(states.dtype)
@@ -182,7 +177,8 @@ class SentenceEncoder(TextNetwork):
             made: Floats = torch.nn.functional.normalize(mean, dim=1).numpy()
         return made
 
-    def _padded(self, texts: list[str]) -> dict[str, Any]:
+    def padded(self, texts: list[str]) -> dict[str, Any]:
+        """Tokens with [CLS] and [SEP], at most 256."""
         # The tokeniser's own file asks for 128 tokens and padding: a call overrides both.
         return self.tokens(texts, padding="longest", max_length=_MOST_TOKENS)
 
@@ -208,15 +204,14 @@ class BoxesToMasks:
 
     @cached_property
     def card(self) -> ModelCard:
-        inner, boxes = self.segmenter.card, self.detector.card
+        inner, boxes = self.segmenter.card, cast("ModelCard", self.detector.card)
         works = ", ".join(dict.fromkeys(filter(None, (boxes.citation, inner.citation))))
-        return ModelCard(
-            name=boxes.name,
+        return replace(
+            boxes,
             summary=f"{boxes.summary}, masks by {inner.name}",
             abilities=self.abilities,
             licence=" and ".join(dict.fromkeys((inner.licence, boxes.licence))),
             citation=works,
-            family=boxes.family,
             fingerprint=f"{inner.fingerprint}-{boxes.fingerprint}",
         )
 

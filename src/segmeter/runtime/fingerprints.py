@@ -18,8 +18,9 @@ import sysconfig
 import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
+from modulefinder import ModuleFinder
 from pathlib import Path
 from pickle import PickleError
 from typing import Any
@@ -258,12 +259,10 @@ class _Walk:
 
 
 _NOT_STATE = frozenset(
-    (
-        *("__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__slotnames__"),
-        *("__firstlineno__", "__static_attributes__", "__dataclass_fields__"),
-        *("__abstractmethods__", "_abc_impl"),
-    )
-)
+    {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__slotnames__",
+     "__firstlineno__", "__static_attributes__", "__dataclass_fields__", "__abstractmethods__",
+     "_abc_impl"}
+)  # fmt: skip
 
 
 def _names_in(code: types.CodeType) -> set[str]:
@@ -344,27 +343,11 @@ def source_fingerprint(file: Path, options: Mapping[str, object] | None = None) 
 
 def _with_neighbours(file: Path) -> list[Path]:
     """A source and all that it imports from its own folder, directly or not."""
-    found, left = {file}, [file]
-    while left:
-        source = left.pop()
-        for name in _imported(source):
-            base = file.parent.joinpath(*name.split("."))
-            for path in (base.with_suffix(".py"), base / "__init__.py"):
-                if path.is_file() and path not in found:
-                    found.add(path)
-                    left.append(path)
-    return sorted(found)
-
-
-def _imported(source: Path) -> Iterator[str]:
-    """Names of modules that a source imports; nothing of one that cannot be parsed."""
-    for node in ast.walk(_parsed(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            module = node.module or ""
-            yield from filter(None, [module])
-            yield from (f"{module}.{alias.name}".lstrip(".") for alias in node.names)
+    finder = ModuleFinder([str(file.parent)])
+    with suppress(SyntaxError, ValueError):  # of one that cannot be parsed nothing is known
+        finder.run_script(str(file))
+    found = (getattr(module, "__file__", None) for module in finder.modules.values())
+    return sorted({file, *map(Path, filter(None, found))})
 
 
 def _named_by_constants(source: Path) -> Iterator[Path]:

@@ -33,7 +33,11 @@ def redacted(text: str) -> str:
     >>> redacted("https://host/x?X-Amz-Signature=0a1b&page=2")
     'https://host/x?X-Amz-Signature=***&page=2'
     """
-    known = _secrets.union(_values_of_environment())
+    known = _secrets.union(
+        value
+        for name, value in os.environ.items()
+        if len(value) >= _SHORT and (_SECRET_NAME.search(name) or _FSSPEC_NAME.fullmatch(name))
+    )
     for value in sorted(known, key=lambda value: (-len(value), value)):
         text = text.replace(value, _BLOT)
     return _AS_OPTION.sub(rf"\1\2{_BLOT}", _IN_ADDRESS.sub(_BLOT, text))
@@ -65,12 +69,3 @@ def refuse_credentials(address: str) -> None:
             f"'{redacted(address)}' holds credentials, and would be kept in the plan; give them by "
             "the environment or the storage's own settings"
         )
-
-
-def _values_of_environment() -> set[str]:
-    """Values of variables that are named like secrets."""
-    return {
-        value
-        for name, value in os.environ.items()
-        if len(value) >= _SHORT and (_SECRET_NAME.search(name) or _FSSPEC_NAME.fullmatch(name))
-    }

@@ -147,10 +147,8 @@ def version_of(entry: Mapping[str, Any]) -> str:
     >>> version_of({"size": 3, "mtime": 1}) == version_of({"size": 3, "mtime": 2})
     False
     """
-    message = [
-        entry.get(key) for key in ("size", "ETag", "etag", "LastModified", "mtime", "created")
-    ]
-    return fingerprint(*(part for part in message if part is not None), size=8)
+    known = ("size", "ETag", "etag", "LastModified", "mtime", "created")
+    return fingerprint(*(entry[key] for key in known if entry.get(key) is not None), size=8)
 
 
 def _fetch(files: Any, source: str, target: Path) -> None:

@@ -47,9 +47,6 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-_DRIVERS = ("libcuda.so.1", "nvcuda.dll")
-
-
 def check_devices(specs: Iterable[Spec]) -> None:
     """Refuse a GPU that does not exist once, not once per image.
 
@@ -58,17 +55,8 @@ def check_devices(specs: Iterable[Spec]) -> None:
     """
     for spec in specs:
         device = str(spec.options.get("device", ""))
-        if device.partition(":")[0] == "cuda" and not has_cuda():
+        if device.partition(":")[0] == "cuda" and not gpu_names():
             raise BadInput(f"'{spec}' wants a CUDA device and there is none here; use device=cpu")
-
-
-def has_cuda() -> bool:
-    """Whether there is a CUDA device; without torch there is none.
-
-    >>> isinstance(has_cuda(), bool)
-    True
-    """
-    return bool(gpu_names())
 
 
 @cache
@@ -78,7 +66,11 @@ def gpu_names() -> tuple[str, ...]:
     >>> isinstance(gpu_names(), tuple)
     True
     """
-    built = _built_for()
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return ()
+    file = Path(spec.origin).with_name("version.py")  # states what it was built for
+    built = runpy.run_path(str(file)) if file.is_file() else {"cuda": "unknown"}
     if built.get("hip") or "torch" in sys.modules:
         import torch
 
@@ -87,19 +79,12 @@ def gpu_names() -> tuple[str, ...]:
     return _names_by_driver() if built.get("cuda") else ()
 
 
-def _built_for() -> dict[str, Any]:
-    """The platform that the installed torch was built for, read from its version file."""
-    spec = importlib.util.find_spec("torch")
-    if spec is None or spec.origin is None:
-        return {}
-    file = Path(spec.origin).with_name("version.py")
-    return runpy.run_path(str(file)) if file.is_file() else {"cuda": "unknown"}
-
-
 def _names_by_driver() -> tuple[str, ...]:
     """By the driver's own library, which hides what CUDA_VISIBLE_DEVICES hides."""
-    driver = _driver()
-    count = ctypes.c_int()
+    driver, count = None, ctypes.c_int()
+    for name in ("libcuda.so.1", "nvcuda.dll"):
+        with suppress(OSError):
+            driver = ctypes.CDLL(name)
     if driver is None or driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
         return ()
     names = []
@@ -109,15 +94,6 @@ def _names_by_driver() -> tuple[str, ...]:
             driver.cuDeviceGetName(text, len(text), device)
         names.append(text.value.decode(errors="replace"))
     return tuple(names)
-
-
-def _driver() -> Any:
-    for name in _DRIVERS:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    return None
 
 
 _PATIENCE_S = 10.0  # for a process that was told to stop
@@ -206,23 +182,16 @@ def end_all(processes: Sequence[Process]) -> None:
 def _wait_for_work(slot: int, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     _die_with_parent()
-    _take_gpu(slot)
+    if count := len(gpu_names()):  # shared out among the workers, in turn; its own is woken
+        import torch
+
+        torch.cuda.set_device(slot % count)
+        torch.zeros(1, device="cuda")
     try:
         work, args, options = pipe.recv()
     except EOFError:
         return
     work(pipe, *args, **options)
-
-
-def _take_gpu(slot: int) -> None:
-    """Share the GPUs out among the workers, in turn, and wake the worker's own."""
-    count = len(gpu_names())
-    if not count:
-        return
-    import torch
-
-    torch.cuda.set_device(slot % count)
-    torch.zeros(1, device="cuda")
 
 
 def _die_with_parent() -> None:

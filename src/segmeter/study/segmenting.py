@@ -26,7 +26,7 @@ from segmeter.core.rle import of_bits
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sessions import Judge, Round, Session
 from segmeter.engine.arithmetic import steady_arithmetic
-from segmeter.runtime.workers_and_devices import has_cuda
+from segmeter.runtime.workers_and_devices import gpu_names
 from segmeter.study import database as db
 from segmeter.study.messages import Step
 from segmeter.study.records import Refused, Row, server_ms_since_last, steps_of, store
@@ -67,7 +67,7 @@ class Segmenting:
         # One prediction at a time. On a CPU predictions do not wait for encoding, which takes ten
         # times as long; on a GPU encoding is short, and captured graphs need the device alone.
         self._answering = threading.Lock()
-        self._looking = self._answering if has_cuda() else threading.Lock()
+        self._looking = self._answering if gpu_names() else threading.Lock()
         self._ahead = ThreadPoolExecutor(1, thread_name_prefix="encode-ahead")
 
     def prepare(self, batch: str, place: int = 0) -> None:

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from itertools import groupby
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -28,8 +27,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.grouping import grouped
 from segmeter.core.models import ProtocolName, Request
-from segmeter.core.prompts import as_prompts
+from segmeter.core.prompts import Point, as_prompts
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import generator
 from segmeter.core.sessions import Session
@@ -37,7 +37,6 @@ from segmeter.core.users import Observation, User
 from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._encoded import SamEncodedScene, SamPrediction
 from segmeter.models.sam._prompt_batches import fed_back, of_equal_size
-from segmeter.models.sam._resizing import Frame
 
 ScoreLoss = Literal["sam", "sam2"]
 FOCAL_WEIGHT = 20.0
@@ -130,21 +129,17 @@ def _checked(logits: Tensor, targets: Tensor) -> Tensor:
 MOST_SHARE = 0.9
 """Objects that cover more of their image are not trained on, as in the paper."""
 
-_THREE, _SINGLE = "three masks", "single mask"
+_THREE, _SINGLE = slice(1, 4), slice(0, 1)
 
 
-@dataclass(slots=True)
 class AnnotatedObject:
     """One object in training: its encoded image and the session of its annotator."""
 
-    scene: Scene
-    target: Target
-    encoded: SamEncodedScene
-    protocol: ProtocolName = "corrected"
-    session: Session = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.session = Session(self.scene, self.encoded, self.target, protocol=self.protocol)
+    def __init__(
+        self, scene: Scene, target: Target, encoded: SamEncodedScene, protocol: ProtocolName
+    ) -> None:
+        self.scene, self.target, self.encoded = scene, target, encoded
+        self.session = Session(scene, encoded, target, protocol=protocol)
 
     def next_request(self, user: User, prompted: bool, seed: tuple[object, ...]) -> Request | None:
         """The next request of the annotator; None once the annotator accepted the mask."""
@@ -158,6 +153,9 @@ class AnnotatedObject:
         request = session.request(given)
         session.prompts = (*session.prompts, *given)
         return request
+
+
+Asked = tuple[AnnotatedObject, Request]
 
 
 def schedule(rounds: int, repeats: int, rng: np.random.Generator) -> list[bool]:
@@ -206,8 +204,7 @@ def round_losses(
 
 @torch.no_grad()
 def _inputs(
-    members: Sequence[tuple[AnnotatedObject, Request]],
-    tokens: Sequence[tuple[list[tuple[float, ...]], list[int]]],
+    members: Sequence[Asked], tokens: Sequence[tuple[list[Point], list[int]]]
 ) -> tuple[Embedding, Tensor, Tensor, Tensor]:
     """Inputs of the decoder: embeddings, position, and prompts of the frozen prompt encoder."""
     sparse, dense, cells, fine = [], [], [], []
@@ -224,31 +221,31 @@ def _inputs(
     return image, members[0][0].encoded.position, torch.cat(sparse), torch.cat(dense)
 
 
-def _loss(
-    members: Sequence[tuple[AnnotatedObject, Request]],
-    logits: Tensor,
-    scores: Tensor,
-    kind: ScoreLoss,
-) -> Tensor:
+def _loss(members: Sequence[Asked], logits: Tensor, scores: Tensor, kind: ScoreLoss) -> Tensor:
     """The mean loss of a pass, images of one size together."""
-    frames = [one.encoded.frame for one, _ in members]
-    order = sorted(range(len(members)), key=lambda i: frames[i].shape)
+    sizes = grouped(range(len(members)), lambda i: members[i][0].encoded.frame.shape)
     total = logits.new_zeros(())
-    for _, same in groupby(order, key=lambda i: frames[i].shape):
-        places = list(same)
-        frame, shown = _frame_of_loss(members[places[0]][0]), logits[places]
+    for (height, width), places in sorted(sizes.items()):
+        # At the image's size, at most the network's.
+        encoded, shown = members[places[0]][0].encoded, logits[places]
+        scale = min(1.0, encoded.frame.side / max(height, width))
+        size = max(1, round(height * scale)), max(1, round(width * scale))
+        frame = encoded.network.frame(size)
         wide = frame.leave(shown.flatten(0, 1)[:, None])
         wide = wide.reshape(*shown.shape[:2], *wide.shape[-2:])
-        goals = torch.stack([_goal(members[i][0].target, frame, wide.device) for i in places])
-        for trained, which in ((_THREE, slice(1, 4)), (_SINGLE, slice(0, 1))):
-            rows = [k for k, i in enumerate(places) if trained in _trained_masks(*members[i])]
+        masks = [torch.from_numpy(members[i][0].target.mask.dense()) for i in places]
+        goals = torch.stack(masks).to(wide.device)
+        if goals.shape[-2:] != frame.shape:
+            goals = F.interpolate(goals[:, None].float(), frame.shape, mode="area")[:, 0] > 0.5
+        for which in (_THREE, _SINGLE):
+            rows = [k for k, i in enumerate(places) if which in _trained_masks(*members[i])]
             if rows:
                 step = step_loss(wide[rows, which], goals[rows], scores[places][rows, which], kind)
                 total = total + len(rows) * step.total
     return total / len(members)
 
 
-def _trained_masks(one: AnnotatedObject, request: Request) -> set[str]:
+def _trained_masks(one: AnnotatedObject, request: Request) -> list[slice]:
     """Which of the four masks are trained: those that the model would show here.
 
     The three for an ambiguous prompt, the single one after several prompts; both where the
@@ -257,13 +254,11 @@ def _trained_masks(one: AnnotatedObject, request: Request) -> set[str]:
     encoded = one.encoded
     ambiguous, second = encoded.is_ambiguous(request), encoded.network.second
     published = encoded.policy.masks == "published"
-    trained = {_THREE} if ambiguous or (published and not second) else set()
-    return trained | ({_SINGLE} if not ambiguous or (published and second) else set())
+    trained = [_THREE] if ambiguous or (published and not second) else []
+    return trained + ([_SINGLE] if not ambiguous or (published and second) else [])
 
 
-def _record(
-    members: Sequence[tuple[AnnotatedObject, Request]], logits: Tensor, scores: Tensor
-) -> None:
+def _record(members: Sequence[Asked], logits: Tensor, scores: Tensor) -> None:
     """Give each session the prediction that an annotator would see, without gradients."""
     for i, (one, request) in enumerate(members):
         encoded = one.encoded
@@ -273,18 +268,3 @@ def _record(
         made = SamPrediction(encoded, own[0], score[0].cpu().numpy(), int(shown[0]), state)
         session = one.session
         session.last, session.mask = made, made.mask()
-
-
-def _frame_of_loss(one: AnnotatedObject) -> Frame:
-    """The frame at whose size losses are computed: the image's, at most the network's."""
-    height, width = one.encoded.frame.shape
-    side = one.encoded.frame.side
-    scale = min(1.0, side / max(height, width))
-    return one.encoded.network.frame((max(1, round(height * scale)), max(1, round(width * scale))))
-
-
-def _goal(target: Target, frame: Frame, device: torch.device) -> Tensor:
-    mask = torch.from_numpy(target.mask.dense()).to(device)
-    if tuple(mask.shape) == frame.shape:
-        return mask
-    return F.interpolate(mask[None, None].float(), frame.shape, mode="area")[0, 0] > 0.5

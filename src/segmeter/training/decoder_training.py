@@ -12,28 +12,30 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from segmeter.core.errors import BadInput, RunConflict
+from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import fingerprint, generator
 from segmeter.core.users import User
 from segmeter.core.wording import counted
-from segmeter.models.checkpoints import read_checkpoint
+from segmeter.measures.objects import iou
+from segmeter.models.checkpoints import read_checkpoint, source_name
 from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._encoded import SamEncodedScene
 from segmeter.models.sam._prompt_batches import Policy
 from segmeter.models.sam.model import Sam
-from segmeter.models.sam.tensor_names import source_name
 from segmeter.models.weights import DAMAGED
+from segmeter.stats.intervals import Interval, Resampling
 from segmeter.training.annotation_rounds import (
     MOST_SHARE,
     AnnotatedObject,
@@ -41,10 +43,12 @@ from segmeter.training.annotation_rounds import (
     round_losses,
     schedule,
 )
-from segmeter.training.noc_changes import ClickCounts, click_counts
 
 WEIGHTS, _STATE, _HISTORY = "model.safetensors", "state.pt", "history.json"
+_KEPT = ("step", "best", "best_noc", "best_step", "seconds", "history")
 Encoded = list[tuple[Scene, SamEncodedScene]]
+ClickCounts = Mapping[tuple[str, str], int]
+"""Clicks per object, by scene and target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +128,6 @@ class Trained:
     history: Sequence[Mapping[str, float]]
 
 
-@dataclass(slots=True)
-class _State:
-    optimiser: torch.optim.Optimizer
-    step: int = 0
-    best: dict[str, Tensor] = field(default_factory=dict)
-    best_noc: float = math.inf
-    best_step: int = 0
-    seconds: float = 0.0
-    history: list[dict[str, float]] = field(default_factory=list)
-
-
 def train(
     model: Sam,
     user: User,
@@ -149,48 +142,32 @@ def train(
     The model ends with the best decoder. The folder holds the weights, a history and the state to
     resume from; a folder with other settings, data or weights is refused.
     """
-    decoder = _trainable(model)
-    places = [
-        (s, e, t)
-        for s, e in learn
-        for t in s.targets
-        if 0 < t.mask.area <= MOST_SHARE * math.prod(s.shape)
-    ]
+    every = [(s, e, t) for s, e in learn for t in s.targets if t.mask]
+    places = [p for p in every if p[2].mask.area <= MOST_SHARE * math.prod(p[0].shape)]
     if not places or not validate:
         raise BadInput("training needs at least one object to learn from and one to validate on")
+    names = [[scene.name for scene, _ in part] for part in (learn, validate)]
+    given = (model.card.fingerprint, json.dumps(asdict(settings)), repr(user), names)
+    run = _Training(model, user, validate, settings, out, fingerprint(*given))
     out.mkdir(parents=True, exist_ok=True)
-    identity = _identity(model, user, learn, validate, settings)
-    state = _State(
-        torch.optim.AdamW(decoder.parameters(), settings.rate, weight_decay=settings.decay)
-    )
-    if not _resumed(state, decoder, out, identity):
-        _validate(state, decoder, user, validate, settings, 0.0)
-        _save(state, decoder, out, identity)
-    start, begun, spent = perf_counter(), state.step, state.seconds
+    if not run.resumed():
+        run.measure(0.0)
+    start, begun, spent = perf_counter(), run.step, run.seconds
     patience = settings.patience * settings.validate_every
-    while state.step < settings.steps and state.step - state.best_step < patience:
-        chosen = generator(settings.seed, "objects", state.step).integers(
-            len(places), size=settings.batch
-        )
-        objects = [
-            AnnotatedObject(s, t, e, settings.protocol)
-            for s, e, t in map(places.__getitem__, chosen)
-        ]
-        loss = _step(state, decoder, user, objects, settings)
-        state.seconds = spent + perf_counter() - start
-        measured = state.step % settings.validate_every == 0 or state.step == settings.steps
+    while run.step < settings.steps and run.step - run.best_step < patience:
+        rng = generator(settings.seed, "objects", run.step)
+        chosen = [places[k] for k in rng.integers(len(places), size=settings.batch)]
+        loss = run.learn([AnnotatedObject(s, t, e, settings.protocol) for s, e, t in chosen])
+        run.seconds = spent + perf_counter() - start
+        measured = run.step % settings.validate_every == 0 or run.step == settings.steps
         if measured:
-            _validate(state, decoder, user, validate, settings, loss)
-            _save(state, decoder, out, identity)
-        each = (perf_counter() - start) / (state.step - begun)
-        noc = state.history[-1]["noc"] if measured else None
-        left = each * (settings.steps - state.step)
-        tell(Progress(state.step, settings.steps, loss, left, noc, state.best_noc))
-    decoder.load_state_dict(state.best)
-    decoder.eval().requires_grad_(False)
-    data = f"{learn[0][0].dataset}, {counted(len(learn), 'image')}"
-    _write_weights(model, out / WEIGHTS, state, {"data": data, "annotator": user.name})
-    return Trained(out / WEIGHTS, state.best_step, tuple(state.history))
+            run.measure(loss)
+        each = (perf_counter() - start) / (run.step - begun)
+        noc = run.history[-1]["noc"] if measured else None
+        left = each * (settings.steps - run.step)
+        tell(Progress(run.step, settings.steps, loss, left, noc, run.best_noc))
+    run.finish(f"{learn[0][0].dataset}, {counted(len(learn), 'image')}")
+    return Trained(out / WEIGHTS, run.best_step, tuple(run.history))
 
 
 def encoded_scenes(model: Sam, scenes: Sequence[Scene], cache: Path | None = None) -> Encoded:
@@ -211,84 +188,148 @@ def encoded_scenes(model: Sam, scenes: Sequence[Scene], cache: Path | None = Non
 
 
 def clicks_needed(scenes: Encoded, user: User, settings: DecoderSettings) -> ClickCounts:
-    """Clicks to the goal for every object, in the protocol of the training."""
-    most, protocol = settings.most_clicks, settings.protocol
-    return click_counts(
-        scenes, user, goal=settings.goal, rounds=most, protocol=protocol, seed=settings.seed
-    )
-
-
-def _step(
-    state: _State,
-    decoder: torch.nn.Module,
-    user: User,
-    objects: Sequence[AnnotatedObject],
-    settings: DecoderSettings,
-) -> float:
-    """One step of the optimiser over all rounds of a batch; the mean loss per object and round."""
-    decoder.train()
-    rate = settings.rate * settings.factor(state.step)
-    for group in state.optimiser.param_groups:
-        group["lr"] = rate
-    state.optimiser.zero_grad(set_to_none=True)
-    made = schedule(
-        settings.rounds, settings.repeats, generator(settings.seed, "repeats", state.step)
-    )
-    losses = []
-    for number, prompted in enumerate(made):
-        seed = (settings.seed, "prompts", state.step, number)
-        precision = _precision(settings, objects[0].encoded.network.device)
-        kind = settings.score_loss
-        for count, loss in round_losses(objects, user, prompted, seed, kind, precision):
-            share = count / len(objects) / len(made)
-            (share * loss).backward()  # type: ignore[no-untyped-call]  # torch has no type
-            losses.append(share * loss.detach())
-    if not losses:
-        raise BadInput(f"annotator '{user.name}' gave no prompt in step {state.step + 1}")
-    torch.nn.utils.clip_grad_norm_(decoder.parameters(), 1.0)
-    total = float(torch.stack(losses).sum())
-    if not math.isfinite(total):
-        raise BadInput(f"the loss is {total} in step {state.step + 1}; choose a smaller rate")
-    state.optimiser.step()
-    state.step += 1
-    return total
-
-
-def _validate(
-    state: _State,
-    decoder: torch.nn.Module,
-    user: User,
-    scenes: Encoded,
-    settings: DecoderSettings,
-    loss: float,
-) -> None:
-    """Measure NoC on the validation images; keep the decoder if it is the best so far."""
-    decoder.eval()
-    counts = clicks_needed(scenes, user, settings)
-    noc = sum(counts.values()) / len(counts)
-    state.history.append({"step": state.step, "loss": loss, "noc": noc})
-    if noc < state.best_noc:
-        state.best_noc, state.best_step = noc, state.step
-        state.best = {k: v.detach().cpu().clone() for k, v in decoder.state_dict().items()}
-
-
-def _trainable(model: Sam) -> torch.nn.Module:
-    network = model.network
-    if not hasattr(network, "parts") or hasattr(network.decoder, "hf_token"):
-        raise BadInput(
-            f"the decoder of '{model.card.name}' cannot be trained here; choose MobileSAM, or "
-            "SAM or SAM 2 as a checkpoint file of its authors"
+    """Clicks until the IoU reaches the goal, for every object; the most where it never does."""
+    counts, goal = {}, settings.goal
+    for scene, encoded in scenes:
+        made = simulate(
+            scene,
+            encoded,
+            [SimulatedSession(target, user, settings.protocol) for target in scene.targets],
+            settings.most_clicks,
+            lambda target, mask: {"iou": iou(target.mask, mask, target.ignore)},
+            seed=settings.seed,
+            until=lambda scores: scores["iou"] >= goal,
         )
-    if model.dtype != "float32":
-        raise BadInput(f"training needs float32 weights, not dtype={model.dtype}")
-    return network.decoder.requires_grad_(True)
+        for one in made:
+            reached = (r.number for r in one.rounds if r.scores["iou"] >= goal)
+            counts[scene.name, one.simulated.target.id] = next(reached, settings.most_clicks)
+    return counts
 
 
-def _precision(settings: DecoderSettings, device: torch.device) -> AbstractContextManager[Any]:
-    mixed = settings.precision == "bfloat16" or (
-        settings.precision == "auto" and device.type == "cuda"
-    )
-    return torch.autocast(device.type, torch.bfloat16) if mixed else nullcontext()
+class _Training:
+    """A training in progress, whose state is kept in the folder `out` to be resumed.
+
+    `identity` is its key: weights, settings, annotator and images must be equal to resume it.
+    """
+
+    def __init__(
+        self,
+        model: Sam,
+        user: User,
+        validate: Encoded,
+        settings: DecoderSettings,
+        out: Path,
+        identity: str,
+    ) -> None:
+        self.model, self.user, self.validate, self.settings = model, user, validate, settings
+        self.out, self.identity = out, identity
+        network = model.network
+        if not hasattr(network, "parts") or hasattr(network.decoder, "hf_token"):
+            raise BadInput(
+                f"the decoder of '{model.card.name}' cannot be trained here; choose MobileSAM, or "
+                "SAM or SAM 2 as a checkpoint file of its authors"
+            )
+        if model.dtype != "float32":
+            raise BadInput(f"training needs float32 weights, not dtype={model.dtype}")
+        self.decoder: torch.nn.Module = network.decoder.requires_grad_(True)
+        own = self.decoder.parameters()
+        self.optimiser = torch.optim.AdamW(own, settings.rate, weight_decay=settings.decay)
+        self.step, self.best_step, self.best_noc, self.seconds = 0, 0, math.inf, 0.0
+        self.best: dict[str, Tensor] = {}
+        self.history: list[dict[str, float]] = []
+
+    def learn(self, objects: Sequence[AnnotatedObject]) -> float:
+        """One step of the optimiser over all rounds of a batch; the mean loss of all of them."""
+        settings, step = self.settings, self.step
+        self.decoder.train()
+        for group in self.optimiser.param_groups:
+            group["lr"] = settings.rate * settings.factor(step)
+        self.optimiser.zero_grad(set_to_none=True)
+        rng = generator(settings.seed, "repeats", step)
+        made = schedule(settings.rounds, settings.repeats, rng)
+        device, losses = self.model.network.device, []
+        automatic = "bfloat16" if device.type == "cuda" else "float32"
+        mixed = settings.precision.replace("auto", automatic) == "bfloat16"
+        for number, prompted in enumerate(made):
+            seed = (settings.seed, "prompts", step, number)
+            precision = torch.autocast(device.type, torch.bfloat16) if mixed else nullcontext()
+            kind = settings.score_loss
+            for count, loss in round_losses(objects, self.user, prompted, seed, kind, precision):
+                share = count / len(objects) / len(made)
+                (share * loss).backward()  # type: ignore[no-untyped-call]  # torch has no type
+                losses.append(share * loss.detach())
+        self.step += 1
+        if not losses:
+            raise BadInput(f"annotator '{self.user.name}' gave no prompt in step {self.step}")
+        torch.nn.utils.clip_grad_norm_(self.decoder.parameters(), 1.0)
+        total = float(torch.stack(losses).sum())
+        if not math.isfinite(total):
+            raise BadInput(f"the loss is {total} in step {self.step}; choose a smaller rate")
+        self.optimiser.step()
+        return total
+
+    def measure(self, loss: float) -> None:
+        """Measure NoC on the validation images, keep the decoder if it is the best, and save.
+
+        The state to resume from is written whole or not at all.
+        """
+        self.decoder.eval()
+        counts = clicks_needed(self.validate, self.user, self.settings)
+        noc = sum(counts.values()) / len(counts)
+        self.history.append({"step": self.step, "loss": loss, "noc": noc})
+        if noc < self.best_noc:
+            self.best_noc, self.best_step = noc, self.step
+            state = self.decoder.state_dict()
+            self.best = {k: v.detach().cpu().clone() for k, v in state.items()}
+        kept = {name: getattr(self, name) for name in ("identity", *_KEPT)}
+        kept |= {name: getattr(self, name).state_dict() for name in ("decoder", "optimiser")}
+        fresh = self.out / f"{_STATE}.partial"
+        torch.save(kept, fresh)
+        fresh.replace(self.out / _STATE)
+        history = json.dumps(self.history, indent=1) + "\n"
+        (self.out / _HISTORY).write_text(history, encoding="utf-8")
+
+    def resumed(self) -> bool:
+        """Whether there was a state to resume from; it is read."""
+        path = self.out / _STATE
+        if not path.is_file():
+            return False
+        try:
+            kept = torch.load(path, map_location="cpu", weights_only=True)
+            if kept["identity"] != self.identity:
+                raise RunConflict(
+                    f"'{self.out}' holds a training with other settings, data or weights; "
+                    "choose another folder"
+                )
+            self.decoder.load_state_dict(kept["decoder"])
+            self.optimiser.load_state_dict(kept["optimiser"])
+            vars(self).update({name: kept[name] for name in _KEPT})
+        except DAMAGED as error:
+            raise BadInput(
+                f"'{path}' cannot be read ({error}); delete it to start again"
+            ) from error
+        return True
+
+    def finish(self, data: str) -> None:
+        """Write the checkpoint that was opened with the best decoder, in its own layout."""
+        from safetensors.torch import save_file
+
+        model, path = self.model, self.out / WEIGHTS
+        self.decoder.load_state_dict(self.best)
+        self.decoder.eval().requires_grad_(False)
+        folder = (model.weights_path / "config.json").is_file()
+        opened = read_checkpoint(model.weights_path, model.kind.name if folder else "")
+        tensors = dict(opened.tensors)
+        for name, value in self.best.items():
+            own = f"mask_decoder.{name}"
+            tensors[source_name(own, opened.layout, model.network.second)[0]] = value
+        device = torch.cuda.get_device_name() if model.network.device.type == "cuda" else "CPU"
+        noted = {"data": data, "annotator": self.user.name, "step": self.best_step}
+        noted |= {"noc": f"{self.best_noc:.4f}", "device": device, "seconds": f"{self.seconds:.1f}"}
+        notes = {f"segmeter.{name}": str(value) for name, value in noted.items()}
+        fresh = path.with_suffix(".partial")
+        save_file({opened.prefix + k: v.contiguous() for k, v in tensors.items()}, fresh, notes)
+        fresh.replace(path)
 
 
 def _write_embedding(embedding: Embedding, path: Path) -> None:
@@ -320,65 +361,44 @@ def _with_embedding(model: Sam, scene: Scene, path: Path) -> SamEncodedScene:
     )
 
 
-def _save(state: _State, decoder: torch.nn.Module, out: Path, identity: str) -> None:
-    """The state to resume from, written whole or not at all."""
-    kept = {
-        "identity": identity,
-        "decoder": decoder.state_dict(),
-        "optimiser": state.optimiser.state_dict(),
-        **{name: getattr(state, name) for name in _KEPT},
-    }
-    fresh = out / f"{_STATE}.partial"
-    torch.save(kept, fresh)
-    fresh.replace(out / _STATE)
-    (out / _HISTORY).write_text(json.dumps(state.history, indent=1) + "\n", encoding="utf-8")
+@dataclass(frozen=True, slots=True)
+class NocChange:
+    """Mean clicks per object before and after training, and the paired difference.
+
+    The interval is that of the difference after - before, bootstrapped over images.
+    """
+
+    dataset: str
+    user: str
+    images: int
+    objects: int
+    before: float
+    after: float
+    difference: Interval
+
+    @property
+    def significant(self) -> bool:
+        """Whether the interval excludes zero."""
+        return self.difference.low > 0 or self.difference.high < 0
 
 
-_KEPT = ("step", "best", "best_noc", "best_step", "seconds", "history")
+def noc_change(dataset: str, user: str, before: ClickCounts, after: ClickCounts) -> NocChange:
+    """Compare two decoders object by object.
 
-
-def _resumed(state: _State, decoder: torch.nn.Module, out: Path, identity: str) -> bool:
-    path = out / _STATE
-    if not path.is_file():
-        return False
-    try:
-        kept = torch.load(path, map_location="cpu", weights_only=True)
-        if kept["identity"] != identity:
-            raise RunConflict(
-                f"'{out}' holds a training with other settings, data or weights; "
-                "choose another folder"
-            )
-        decoder.load_state_dict(kept["decoder"])
-        state.optimiser.load_state_dict(kept["optimiser"])
-        for name in _KEPT:
-            setattr(state, name, kept[name])
-    except DAMAGED as error:
-        raise BadInput(f"'{path}' cannot be read ({error}); delete it to start again") from error
-    return True
-
-
-def _write_weights(model: Sam, path: Path, state: _State, about: Mapping[str, str]) -> None:
-    """The checkpoint that was opened with the decoder's tensors replaced, in its own layout."""
-    from safetensors.torch import save_file
-
-    folder = (model.weights_path / "config.json").is_file()
-    opened = read_checkpoint(model.weights_path, model.kind.name if folder else "")
-    tensors, layout, prefix = dict(opened.tensors), opened.layout, opened.prefix
-    for name, value in state.best.items():
-        source, _ = source_name(f"mask_decoder.{name}", layout, model.network.second)
-        tensors[source] = value
-    device = torch.cuda.get_device_name() if model.network.device.type == "cuda" else "CPU"
-    noted = {**about, "step": state.best_step, "noc": f"{state.best_noc:.4f}", "device": device}
-    noted["seconds"] = f"{state.seconds:.1f}"
-    notes = {f"segmeter.{name}": str(value) for name, value in noted.items()}
-    fresh = path.with_suffix(".partial")
-    save_file({prefix + k: v.contiguous() for k, v in tensors.items()}, fresh, notes)
-    fresh.replace(path)
-
-
-def _identity(
-    model: Sam, user: User, learn: Encoded, validate: Encoded, settings: DecoderSettings
-) -> str:
-    """Key of a training: weights, settings, annotator and images must be equal to resume it."""
-    names = [[scene.name for scene, _ in part] for part in (learn, validate)]
-    return fingerprint(model.card.fingerprint, json.dumps(asdict(settings)), repr(user), names)
+    >>> before = {("a/1", "x"): 4, ("a/1", "y"): 2, ("a/2", "x"): 6}
+    >>> change = noc_change("a", "centre-click", before, {key: 1 for key in before})
+    >>> change.before, change.after, change.difference.value
+    (4.0, 1.0, -3.0)
+    """
+    keys = list(before)
+    scenes = [scene for scene, _ in keys]
+    differences = [after[key] - before[key] for key in keys]
+    return NocChange(
+        dataset,
+        user,
+        len(set(scenes)),
+        len(keys),
+        sum(before.values()) / len(keys),
+        sum(after[key] for key in keys) / len(keys),
+        Resampling(scenes, seed=dataset).interval(differences),
+    )

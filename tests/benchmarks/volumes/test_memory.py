@@ -27,7 +27,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
 from segmeter.runtime.remote_files import Roots
 from segmeter.engine import run_plan
-from segmeter.models.volumes._medical_networks import MedicalNetwork
+from segmeter.models.volumes._networks import MedicalNetwork
 
 folder = Path(sys.argv[1])
 torch.set_num_threads(1)

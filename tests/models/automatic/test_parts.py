@@ -274,9 +274,9 @@ def test_sam_2_cleans_logits_at_their_own_size() -> None:
         ({"points": 4, "crops": 3, "fewer": 2}, "grid of no points"),
         ({"crops": 9}, "at most 6 layers"),
         ({"score": float("nan")}, "score is a finite number"),
-        ({"protocol": "proper"}, "protocol is published or corrected"),
+        ({"protocol": "proper"}, "no protocol .proper.; it is published or corrected"),
         ({"grids": (np.zeros((0, 2)),)}, "grid 0 is not a list of points"),
-        ({"grids": (np.full((1, 2), 2.0),)}, "points outside 0..1"),
+        ({"grids": (np.full((1, 2), 2.0),)}, "x and y each in 0..1"),
         ({"grids": (np.full((1, 2), 0.5),), "crops": 1}, "need 2 grids"),
     ],
 )

@@ -83,7 +83,7 @@ def test_damaged_files_are_refused_in_one_sentence(tmp_path, stopped):
 
 
 def test_a_saved_network_comes_back(tmp_path, rule):
-    from segmeter.models.clicknets._ritm import RitmNetwork
+    from segmeter.models.clicknets._networks import RitmNetwork
 
     network = rule.fill(RitmNetwork(RITM["ritm-h18s"]))
     torch.save(network.state_dict(), tmp_path / "a.pth")
@@ -93,7 +93,7 @@ def test_a_saved_network_comes_back(tmp_path, rule):
     lost = network.state_dict()
     lost.pop("feature_extractor.cls_head.bias")
     torch.save(lost, tmp_path / "b.pth")
-    with pytest.raises(BadWeights, match=r"lack 'feature_extractor\.cls_head\.bias'"):
+    with pytest.raises(BadWeights, match=r"lacks 'feature_extractor\.cls_head\.bias'"):
         containers.load(tmp_path / "b.pth", RITM["ritm-h18s"], "ritm-h18s")
 
 
@@ -101,7 +101,7 @@ def test_a_saved_network_comes_back(tmp_path, rule):
 def test_weights_of_another_network_are_refused_when_the_model_is_made(tmp_path, rule, wrapped):
     """Before a run starts, for pickles too: nothing is encoded here."""
     from segmeter.core import catalogue
-    from segmeter.models.clicknets._ritm import RitmNetwork
+    from segmeter.models.clicknets._networks import RitmNetwork
 
     state = rule.fill(RitmNetwork(RITM["ritm-h18s"])).state_dict()
     file = str(tmp_path / "a.pth")

@@ -12,8 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from segmeter.models.clicknets import containers  # noqa: E402
-from segmeter.models.clicknets._ritm import RitmNetwork  # noqa: E402
-from segmeter.models.clicknets._vit import SimpleClickNetwork  # noqa: E402
+from segmeter.models.clicknets._networks import RitmNetwork, SimpleClickNetwork  # noqa: E402
 from segmeter.models.clicknets._zoom import hard_discs  # noqa: E402
 
 VARIANTS = {

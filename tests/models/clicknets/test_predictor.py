@@ -14,8 +14,7 @@ from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Click  # noqa: E402
 from segmeter.core.scenes import Image  # noqa: E402
 from segmeter.models.clicknets._encoded import ClickNetEncodedScene, Settings  # noqa: E402
-from segmeter.models.clicknets._ritm import RitmNetwork  # noqa: E402
-from segmeter.models.clicknets._vit import SimpleClickNetwork  # noqa: E402
+from segmeter.models.clicknets._networks import RitmNetwork, SimpleClickNetwork  # noqa: E402
 from segmeter.models.clicknets._zoom import Zoom  # noqa: E402
 from segmeter.models.clicknets.containers import RITM, SIMPLECLICK  # noqa: E402
 

@@ -16,8 +16,7 @@ import pytest
 
 from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.models import weights
-from segmeter.models.fetching import Offer, fetch, offers
-from segmeter.models.fetching.sources import ByHand, PackageArchive, Page
+from segmeter.models.fetching import ByHand, Offer, PackageArchive, Page, fetch, offers
 from segmeter.models.fetching.transfer import download, index_url, shown, unpack, unpack_one
 
 CONTENT = bytes(range(256)) * 20_000

@@ -104,7 +104,7 @@ def test_the_judge_on_the_device_agrees_with_the_measures(second: bool) -> None:
     logits[0] = -1
     logits[1] = 1
     reach = band_reach(SHAPE)
-    judged = DeviceJudge(looked.frame, thing, logits.device, reach)(logits)
+    judged = DeviceJudge(looked.frame, thing, logits.device, reach, False)(logits)
     for row, mask in zip(judged.tolist(), looked.masks_of(logits), strict=True):
         assert row[0] == pytest.approx(iou(thing.mask, mask, thing.ignore), abs=2e-3)
         assert row[1] == pytest.approx(boundary_iou(thing.mask, mask, thing.ignore), abs=2e-3)
@@ -135,7 +135,7 @@ def test_half_precision_changes_real_scores_by_no_more_than_stated(real_weights,
     points = np.stack([rows, columns], axis=1)[:: len(rows) // 5]
     looked = model.encode(scene)
     exact = single_click_scores(looked, points, thing, boundary=False)
-    rough = single_click_scores(looked, points, thing, boundary=False, half=True)
+    rough = single_click_scores(looked, points, thing, boundary=False, dtype=torch.float16)
     assert np.abs(rough - exact)[:, 0].max() <= 6e-4
     assert (rough != exact).any()
 

@@ -16,8 +16,7 @@ from segmeter.core.prompts import Box, Click, MaskHint
 from segmeter.core.scenes import SceneHeader, Target
 from segmeter.core.videos import FrameMasks, Video, at_frame
 from segmeter.models.synthetic import Disc
-from segmeter.models.videos.frame_trackers import FrameStore, HandOver, on_videos
-from segmeter.models.videos.function_trackers import FunctionTracker
+from segmeter.models.videos.frame_trackers import FrameStore, FunctionTracker, HandOver, on_videos
 
 SHAPE = (9, 48, 64)
 

@@ -27,7 +27,7 @@ from segmeter.core.prompts import Box, Click, Scribble  # noqa: E402
 from segmeter.engine.jobs import Built  # noqa: E402
 from segmeter.engine.validation import complete  # noqa: E402
 from segmeter.models.conformance import drawn_scene  # noqa: E402
-from segmeter.models.volumes.preparation import PreparedSlices, preparation_of  # noqa: E402
+from segmeter.models.volumes.slices import PreparedSlices, preparation_of  # noqa: E402
 from segmeter.runtime.remote_files import Roots  # noqa: E402
 
 PROBES = (0, 0), (17, 40), (32, 32), (50, 12)

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from segmeter.models.sam._vit import SamVit  # noqa: E402
-from segmeter.models.volumes._medical_networks import (  # noqa: E402
+from segmeter.models.volumes._networks import (  # noqa: E402
     MedicalNetwork,
     MedSamFrame,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from segmeter.models.volumes.preparation import (
+from segmeter.models.volumes.slices import (
     PREPARATIONS,
     PreparedSlices,
     looks_like_ct,

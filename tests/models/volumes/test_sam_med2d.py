@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 from segmeter.core.errors import BadWeights  # noqa: E402
 from segmeter.models.sam._decoder import Embedding  # noqa: E402
-from segmeter.models.volumes._medical_networks import (  # noqa: E402
+from segmeter.models.volumes._networks import (  # noqa: E402
     MedicalNetwork,
     SamMed2dFrame,
 )

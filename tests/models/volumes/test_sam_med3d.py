@@ -20,9 +20,13 @@ from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click  # noqa: E402
 from segmeter.core.scenes import SceneHeader, Volume  # noqa: E402
 from segmeter.models.sam._vit import VitAttention, VitBlock  # noqa: E402
-from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork  # noqa: E402
-from segmeter.models.volumes.preparation import cube_around, resampled  # noqa: E402
-from segmeter.models.volumes.sam_med3d import SamMed3d, SamMed3dEncodedScene  # noqa: E402
+from segmeter.models.volumes._networks import SamMed3dNetwork  # noqa: E402
+from segmeter.models.volumes.sam_med3d import (  # noqa: E402
+    SamMed3d,
+    SamMed3dEncodedScene,
+    cube_around,
+    resampled,
+)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +139,7 @@ def test_a_session_keeps_its_cube_and_encodes_it_once(network):
     clicks = (Click((14, 20, 25)), Click((3, 5, 5), positive=False))
     second = encoded.predict([Request(clicks, first.state)])[0]
     assert second.state.cube == first.state.cube
-    assert encoded.encoded == 1
+    assert encoded.embedded.cache_info().misses == 1
     assert not np.array_equal(first.state.logits, second.state.logits)
     assert not encoded.predict([Request(())])[0].mask()
 

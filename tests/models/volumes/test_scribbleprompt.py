@@ -12,8 +12,8 @@ from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Text  # noqa: E402
 from segmeter.models.conformance import check  # noqa: E402
-from segmeter.models.volumes._medical_networks import ScribbleUNet  # noqa: E402
-from segmeter.models.volumes.scribbleprompt import ScribbleEncodedScene, ScribblePrompt  # noqa: E402
+from segmeter.models.volumes._networks import ScribbleUNet  # noqa: E402
+from segmeter.models.volumes.medical_sam import ScribbleEncodedScene, ScribblePrompt  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click, Text  # noqa: E402
 from segmeter.core.scenes import SceneHeader, Volume  # noqa: E402
-from segmeter.models.volumes._sam3d_networks import SegVolNetwork, _Patches  # noqa: E402
+from segmeter.models.volumes._networks import SegVolNetwork, _Patches  # noqa: E402
 from segmeter.models.volumes.segvol import (  # noqa: E402
     SegVol,
     SegVolEncodedScene,
@@ -103,7 +103,7 @@ def test_embedded_blocks_are_kept_while_there_are_few(monkeypatch):
     expected = Mask.box((20, 30, 40), (8, 10, 12), (12, 16, 20))
     for _ in range(2):
         assert encoded.predict([Request((Click((10, 12, 15)),))])[0].mask() == expected
-        assert len(encoded._blocks) <= 2
+        assert encoded.embedded.cache_info().currsize <= 2
 
 
 def test_a_volume_smaller_than_a_block_comes_back_in_its_own_frame():

@@ -21,8 +21,7 @@ from segmeter.core.sessions import Session
 from segmeter.datasets.volumes.stored import Grid
 from segmeter.datasets.volumes.volume_folder import VolumeFolder
 from segmeter.models.synthetic import Disc
-from segmeter.models.volumes.preparation import CT_WINDOW
-from segmeter.models.volumes.slices import EncodesTogether, SliceRequest, turned
+from segmeter.models.volumes.slices import CT_WINDOW, EncodesTogether, SliceRequest, turned
 from segmeter.models.volumes.slicewise import SliceState, Slicewise, on_volumes
 
 SHAPE = (6, 20, 30)

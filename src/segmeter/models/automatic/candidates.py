@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, TypeAlias
 
@@ -15,11 +16,10 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, Request
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Image, Scene
-from segmeter.models._enlarging import Measured, box_of
+from segmeter.models._enlarging import Measured, Single, Whole, box_of
 from segmeter.models.automatic.options import Crop, Options, grid
 from segmeter.models.automatic.regions import clean_logits
 
-Single = npt.NDArray[np.float32]
 Places = npt.NDArray[np.intp]
 Points = npt.NDArray[np.float64]
 
@@ -157,11 +157,11 @@ class Kept:
     parts: tuple[Candidates, ...]
     part: Places  # of each: which of the parts it is in
     place: Places  # and where in it
-    points: npt.NDArray[np.float64]
-    scores: npt.NDArray[np.float32]
-    stability: npt.NDArray[np.float32]
-    areas: npt.NDArray[np.int64]
-    boxes: npt.NDArray[np.int64]
+    points: Points
+    scores: Single
+    stability: Single
+    areas: Whole
+    boxes: Whole
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -182,8 +182,10 @@ class Kept:
         made: dict[int, Mask] = {}
         for mine, part in self.groups():
             made |= zip(mine.tolist(), part.masks(threshold), strict=True)
-        low = (self.crop.top, self.crop.left)
-        return [_pasted(made[i], low, shape) for i in range(len(self))]
+        found = [made[i] for i in range(len(self))]
+        moved = [(m.low[0] + self.crop.top, m.low[1] + self.crop.left) for m in found]
+        pairs = zip(found, moved, strict=True)
+        return [Mask(shape, low, m.bits) if m else Mask.empty(shape) for m, low in pairs]
 
 
 def crop_candidates(
@@ -194,8 +196,11 @@ def crop_candidates(
     `compact` keeps finished masks instead of logits where these lie in the host's memory: a
     grid of 64 x 64 points has 3 GB of them, of which little survives.
     """
-    encoded = model.encode(_cropped(scene, crop))
-    height, width = crop.shape
+    looked_at, (height, width) = scene, crop.shape
+    if crop.shape != scene.shape:
+        name = f"{scene.id}@{crop.left},{crop.top},{crop.right},{crop.bottom}"
+        looked_at = Image(scene.dataset, name, np.ascontiguousarray(scene.pixels[crop.window]), [])
+    encoded = model.encode(looked_at)
     layout = options.grids[crop.layer] if options.grids else grid(options.points_in(crop.layer))
     xy = layout * np.array([width, height])
     # `published` takes a place between pixels for a pixel's number: half a pixel off.
@@ -204,16 +209,17 @@ def crop_candidates(
         _filtered(encoded, clicks[start : start + options.batch], crop, scene, options, compact)
         for start in range(0, len(clicks), options.batch)
     ]
-    return _joined(crop, parts)
+    columns = ("place", "points", "scores", "stability", "areas", "boxes")
+    return Kept(
+        crop,
+        tuple(part.parts[0] for part in parts),
+        np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in columns),
+    )
 
 
 def _filtered(
-    encoded: EncodedScene,
-    clicks: npt.NDArray[np.float64],
-    crop: Crop,
-    scene: Scene,
-    options: Options,
-    compact: bool,
+    encoded: EncodedScene, clicks: Points, crop: Crop, scene: Scene, options: Options, compact: bool
 ) -> Kept:
     """Candidates of some clicks that pass score, stability, cover and the crop's edge."""
     candidates = _answered(encoded, clicks, options)
@@ -241,9 +247,7 @@ def _filtered(
     )
 
 
-def _answered(
-    encoded: EncodedScene, clicks: npt.NDArray[np.float64], options: Options
-) -> Candidates:
+def _answered(encoded: EncodedScene, clicks: Points, options: Options) -> Candidates:
     if options.output == "single":
         if options.refine or not isinstance(encoded, PredictsGridsSingly):
             raise BadInput(
@@ -261,27 +265,13 @@ def _answered(
     return refined.take(np.flatnonzero(refined.scores > np.float32(options.score)))
 
 
-def _joined(crop: Crop, parts: Sequence[Kept]) -> Kept:
-    """The batches of a crop as one."""
-    columns = ("place", "points", "scores", "stability", "areas", "boxes")
-    sizes = [len(part) for part in parts]
-    return Kept(
-        crop,
-        tuple(part.parts[0] for part in parts),
-        np.repeat(np.arange(len(parts)), sizes),
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in columns),
-    )
-
-
 def passes(
-    scores: npt.NDArray[np.float32],
-    stability: npt.NDArray[np.float32],
-    areas: npt.NDArray[np.int64],
-    shape: tuple[int, int],
-    options: Options,
+    scores: Single, stability: Single, areas: Whole, shape: tuple[int, int], options: Options
 ) -> npt.NDArray[np.bool_]:
     """Which candidates score high, hold still and cover little enough."""
-    passed = areas < options.cover_limit * shape[0] * shape[1]
+    usual = 0.95 if options.protocol == "corrected" else math.inf
+    covers = usual if options.covers is None else options.covers
+    passed = areas < covers * shape[0] * shape[1]
     if options.score > 0:
         passed &= scores > np.float32(options.score)
     if options.stability > 0:
@@ -289,17 +279,3 @@ def passes(
     if options.protocol == "corrected":
         passed &= areas > 0
     return passed
-
-
-def _pasted(mask: Mask, low: tuple[int, int], shape: tuple[int, int]) -> Mask:
-    if not mask:
-        return Mask.empty(shape)
-    return Mask(shape, (mask.low[0] + low[0], mask.low[1] + low[1]), mask.bits)
-
-
-def _cropped(scene: Scene, crop: Crop) -> Scene:
-    if crop.shape == scene.shape:
-        return scene
-    name = f"{scene.id}@{crop.left},{crop.top},{crop.right},{crop.bottom}"
-    pixels = np.ascontiguousarray(scene.pixels[crop.window])
-    return Image(scene.dataset, name, pixels, [])

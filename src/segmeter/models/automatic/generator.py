@@ -9,6 +9,7 @@ them, and only masks that survive every suppression are drawn.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -67,10 +68,8 @@ class AutomaticMask:
         `published` gives width and height one short; `corrected` counts pixels, and says
         whether the mask was cleaned.
         """
-        (left, top, right, bottom), more = (
-            self.box,
-            int(protocol == "corrected" and self.mask.area > 0),
-        )
+        left, top, right, bottom = self.box
+        more = int(protocol == "corrected" and self.mask.area > 0)
         high, wide = self.crop.shape
         facts = {
             "segmentation": self.mask.to_coco(),
@@ -114,21 +113,7 @@ def _between_crops(
     crops: Sequence[Kept], shape: tuple[int, int], options: Options
 ) -> list[AutomaticMask]:
     """All crops together; where they overlap, what smaller crops saw stays."""
-    every = [mask for kept in crops for mask in _drawn(kept, shape, options)]
-    if len(crops) == 1:
-        return every
-    preferred = [_preference(one.crop) for one in every]
-    return _suppressed(every, preferred, options.crop_nms, options)
-
-
-def _preference(crop: Crop) -> np.float32:
-    """Smaller crops first."""
-    height, width = crop.shape
-    return np.float32(1) / np.float32(height * width)
-
-
-def _drawn(kept: Kept, shape: tuple[int, int], options: Options) -> list[AutomaticMask]:
-    return [
+    every = [
         AutomaticMask(
             mask,
             float(kept.scores[i]),
@@ -137,22 +122,28 @@ def _drawn(kept: Kept, shape: tuple[int, int], options: Options) -> list[Automat
             kept.crop,
             tuple(kept.boxes[i].tolist()),
         )
+        for kept in crops
         for i, mask in enumerate(kept.masks(shape, options.threshold))
     ]
+    if len(crops) == 1:
+        return every
+    sizes = np.array([math.prod(one.crop.shape) for one in every], dtype=np.float32)
+    return _suppressed(every, np.float32(1) / sizes, options.crop_nms, options)
 
 
 def _cleaned(masks: Sequence[AutomaticMask], options: Options) -> list[AutomaticMask]:
     """Without small regions; of masks that now overlap the untouched ones stay."""
-    after = [_clean(one, options) for one in masks]
+    after = []
+    for one in masks:
+        bits, changed = clean_mask(one.mask.dense(), options.smallest, options.protocol)
+        mask = Mask.of(bits)
+        after.append(replace(one, mask=mask, box=box_of(mask), cleaned=True) if changed else one)
     scores = [0.0 if one.cleaned else 1.0 for one in after]
     return _suppressed(after, scores, max(options.box_nms, options.crop_nms), options)
 
 
 def _suppressed(
-    masks: Sequence[AutomaticMask],
-    preferred: npt.ArrayLike,
-    threshold: float,
-    options: Options,
+    masks: Sequence[AutomaticMask], preferred: npt.ArrayLike, threshold: float, options: Options
 ) -> list[AutomaticMask]:
     """The masks that stay, the preferred first, by the overlap of boxes or of masks."""
     if options.nms == "masks":
@@ -161,14 +152,6 @@ def _suppressed(
         boxes = [one.box for one in masks]
         kept = suppress_boxes(boxes, preferred, threshold, options.protocol)
     return [masks[i] for i in kept]
-
-
-def _clean(one: AutomaticMask, options: Options) -> AutomaticMask:
-    bits, changed = clean_mask(one.mask.dense(), options.smallest, options.protocol)
-    if not changed:
-        return one
-    mask = Mask.of(bits)
-    return replace(one, mask=mask, box=box_of(mask), cleaned=True)
 
 
 _SUMMARY = "automatic masks from a grid of clicks, for any model that accepts clicks"

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.models import ProtocolName
 
 Clean = Literal["masks", "logits"]
@@ -101,14 +101,8 @@ class Options:
             if field.type == "float" and not number:
                 raise BadInput(f"automatic masks: {field.name} is a finite number, not {value!r}")
         self._check_counts()
-        self._check_choices()
-
-    @property
-    def cover_limit(self) -> float:
-        """The share of the image from which on a mask is removed; above 1 for never."""
-        if self.covers is not None:
-            return self.covers
-        return 0.95 if self.protocol == "corrected" else math.inf
+        for name, kind in _CHOICES.items():
+            check_choice(name, getattr(self, name), get_args(kind))
 
     def points_in(self, layer: int) -> int:
         """Points on a side in a crop of a layer."""
@@ -131,33 +125,22 @@ class Options:
                 f"of {self.crops} layers of crops, leave a grid of no points; take more points or "
                 "fewer layers"
             )
-        if self.grids is not None:
-            _check_grids(self.grids, self.crops)
+        for layer, grid in enumerate(self.grids or ()):
+            points = grid.ndim == 2 and grid.shape[1] == 2 and len(grid) > 0
+            if not points or not ((grid >= 0) & (grid <= 1)).all():
+                raise BadInput(
+                    f"automatic masks: grid {layer} is not a list of points, x and y each in 0..1"
+                )
+        if self.grids is not None and len(self.grids) <= self.crops:
+            raise BadInput(
+                f"automatic masks: {self.crops} layers of crops need {self.crops + 1} grids, "
+                f"not {len(self.grids)}"
+            )
         if self.offset < 0 or self.overlap < 0:
             raise BadInput("automatic masks: offset and overlap are not negative")
 
-    def _check_choices(self) -> None:
-        for name, kind in _CHOICES.items():
-            if getattr(self, name) not in get_args(kind):
-                raise BadInput(
-                    f"automatic masks: {name} is {' or '.join(get_args(kind))}, "
-                    f"not {getattr(self, name)!r}"
-                )
-
 
 _CHOICES = {"clean": Clean, "nms": Nms, "edge": Edge, "output": Output, "protocol": ProtocolName}
-
-
-def _check_grids(grids: tuple[Grid, ...], crops: int) -> None:
-    if len(grids) <= crops:
-        raise BadInput(
-            f"automatic masks: {crops} layers of crops need {crops + 1} grids, not {len(grids)}"
-        )
-    for layer, grid in enumerate(grids):
-        if grid.ndim != 2 or grid.shape[1:] != (2,) or not len(grid):
-            raise BadInput(f"automatic masks: grid {layer} is not a list of points, x and y each")
-        if not np.isfinite(grid).all() or grid.min() < 0 or grid.max() > 1:
-            raise BadInput(f"automatic masks: grid {layer} has points outside 0..1")
 
 
 EDGE_PX = 20
@@ -205,8 +188,7 @@ class Crop:
         near_px = np.minimum(EDGE_PX, sides) if scaled else np.full(4, float(EDGE_PX))
         near = np.abs(moved - own) <= near_px
         ends = np.abs(moved - whole) <= near_px
-        cut: npt.NDArray[np.bool_] = (near & ~ends).any(axis=1)
-        return cut
+        return np.asarray((near & ~ends).any(axis=1))
 
 
 def grid(side: int) -> npt.NDArray[np.float64]:

@@ -78,12 +78,9 @@ def clean_logits(
     """
     cleaned = maps.copy()
     for place, one in enumerate(maps):
-        for bits, value in (
-            (one <= threshold, threshold + LIFT),
-            (one > threshold, threshold - LIFT),
-        ):
+        for bits, lift in ((one <= threshold, LIFT), (one > threshold, -LIFT)):
             labels, areas = _regions(bits, 8)
-            cleaned[place][_small(areas, smallest + 1)[labels]] = np.float32(value)
+            cleaned[place][_small(areas, smallest + 1)[labels]] = np.float32(threshold + lift)
     return cleaned
 
 
@@ -91,9 +88,8 @@ def _regions(bits: Bits, joined: int) -> tuple[npt.NDArray[np.int32], npt.NDArra
     """Labels from 1 on, 0 elsewhere, and each label's pixels."""
     import cv2
 
-    count, labels, found, _ = cv2.connectedComponentsWithStats(
-        bits.astype(np.uint8), connectivity=joined
-    )
+    whole = bits.astype(np.uint8)
+    count, labels, found, _ = cv2.connectedComponentsWithStats(whole, connectivity=joined)
     areas = found[:count, cv2.CC_STAT_AREA]
     return np.asarray(labels, dtype=np.int32), np.asarray(areas, dtype=np.int64)
 
@@ -231,10 +227,12 @@ def edge_map(
     frame_px
         A band around the image that is set to zero.
     """
+    from scipy.special import expit
+
     strength, down, across = (np.zeros(shape, dtype=np.float32) for _ in range(3))
     winner = np.zeros(shape, dtype=np.int32)
     for place, logits in enumerate(maps):
-        dy, dx = probability_gradient(logits, protocol)
+        dy, dx = _sobel(np.asarray(expit(logits), dtype=np.float32), protocol)
         rise = np.sqrt(dx * dx + dy * dy) * outer_boundary(logits > threshold, protocol)
         if frame_px:
             rise[:frame_px] = rise[-frame_px:] = 0
@@ -244,13 +242,6 @@ def edge_map(
             np.copyto(kept, new, where=better)
         winner[better] = place
     return EdgeMap(strength, down, across, winner)
-
-
-def probability_gradient(logits: Single, protocol: ProtocolName) -> tuple[Single, Single]:
-    """Derivatives of the probability along y and x, by Sobel's unnormalised 3 x 3 filters."""
-    from scipy.special import expit
-
-    return _sobel(np.asarray(expit(logits), dtype=np.float32), protocol)
 
 
 def outer_boundary(bits: Bits, protocol: ProtocolName) -> Bits:
@@ -278,6 +269,7 @@ def stretched(strength: Single, protocol: ProtocolName = "published") -> Single:
 
 
 def _sobel(values: Single, protocol: ProtocolName) -> tuple[Single, Single]:
+    """Derivatives along y and x, by Sobel's unnormalised 3 x 3 filters."""
     import cv2
 
     border = cv2.BORDER_CONSTANT if protocol == "published" else cv2.BORDER_REPLICATE

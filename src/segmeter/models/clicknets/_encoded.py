@@ -6,7 +6,6 @@ Sessions whose inputs have the same size go through the network together.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor
 
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.models import Request
 from segmeter.core.prompts import Click, MaskHint, Prompt
@@ -86,8 +86,14 @@ class ClickNetEncodedScene:
         return [LazyPrediction(partial(s.mask, self.settings.threshold), s) for s in states]
 
     def session(self, request: Request) -> Session:
-        """The network's input for a request."""
-        state = request.state if request.state is not None else self._start(request.prompts)
+        """The network's input for a request; the first starts from no mask or a given one."""
+        state, given = request.state, [p for p in request.prompts if isinstance(p, MaskHint)]
+        if state is None and given:
+            if not self.network.with_previous:
+                raise BadInput(f"{self.name}: this network has no input for a mask; give clicks")
+            state = State(self.image.new_tensor(given[-1].mask.dense()))
+        elif state is None:
+            state = State(self.image.new_zeros(self.image.shape[1:]))
         spots = _spots(request.prompts, self.name)
         frame, box = self.settings.zoom.frame(spots, state.probabilities, state.box)
         return Session(spots, state.probabilities, frame, box)
@@ -140,21 +146,10 @@ class ClickNetEncodedScene:
             maps[i] = found
         return sessions, maps
 
-    def _start(self, prompts: Sequence[Prompt]) -> State:
-        """The state before the first prediction: empty, or the mask to start from."""
-        given = [p.mask for p in prompts if isinstance(p, MaskHint)]
-        if not given:
-            return State(self.image.new_zeros(self.image.shape[1:]))
-        if not self.network.with_previous:
-            raise BadInput(f"{self.name}: this network has no input for a mask; give clicks")
-        return State(self.image.new_tensor(given[-1].dense()))
-
 
 def batches(sessions: Sequence[Session]) -> list[list[int]]:
     """Which sessions go through the network together: equal input sizes, not too many."""
-    groups: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for i, session in enumerate(sessions):
-        groups[session.frame.input].append(i)
+    groups = grouped(range(len(sessions)), lambda i: sessions[i].frame.input)
     parts: list[list[int]] = []
     for (height, width), members in groups.items():
         most = max(1, _PIXELS_AT_ONCE // (height * width))
@@ -195,9 +190,7 @@ class MovableDiscs:
         found: dict[int, Tensor] = {}
         for part in batches(self._sessions):
             group = [self._sessions[i] for i in part]
-            found |= dict(
-                zip(part, self._encoded.logits(group, self._discs(part, points)), strict=True)
-            )
+            found |= zip(part, self._encoded.logits(group, self._discs(part, points)), strict=True)
         return [found[i] for i in range(len(self._sessions))]
 
     def masks(self, logits: Sequence[Tensor]) -> list[Mask]:

@@ -43,20 +43,16 @@ class ZoomFrame:
         if self.shown is None:
             return point
         top, bottom, left, right = self.shown
-        return (
-            self.input[0] * (point[0] - top) / (bottom - top + 1),
-            self.input[1] * (point[1] - left) / (right - left + 1),
-        )
+        y = self.input[0] * (point[0] - top) / (bottom - top + 1)
+        return y, self.input[1] * (point[1] - left) / (right - left + 1)
 
     def out_of(self, point: tuple[float, float]) -> tuple[float, float]:
         """A point of the network's input in the image."""
         if self.shown is None:
             return point
         top, bottom, left, right = self.shown
-        return (
-            point[0] * (bottom - top + 1) / self.input[0] + top,
-            point[1] * (right - left + 1) / self.input[1] + left,
-        )
+        y = point[0] * (bottom - top + 1) / self.input[0] + top
+        return y, point[1] * (right - left + 1) / self.input[1] + left
 
     def cut(self, whole: Tensor) -> Tensor:
         """`(C, H, W)` of the image as the network sees it."""
@@ -117,8 +113,13 @@ class Zoom:
         if box is None:
             if self.skip_clicks >= 0:
                 return whole, kept
-            box = _all(image)
-        if kept is None or self._outgrown(kept, box, spots):
+            box = (0, image[0] - 1, 0, image[1] - 1)
+        if kept is not None:
+            top, bottom, left, right = kept
+            inside = all(
+                top <= y < bottom and left <= x < right for y, x, positive in spots if positive
+            )  # the last row and column count as outside
+        if kept is None or not inside or overlap(box, kept) < self.replace_below:
             kept = box
         return ZoomFrame(image, self._input_size(kept), kept, kept), kept
 
@@ -132,7 +133,8 @@ class Zoom:
         box = self._object_box(found, ())
         if box is None:
             return False
-        return overlap(box, _all((found.shape[0], found.shape[1]))) < self.replace_below
+        whole = (0, found.shape[0] - 1, 0, found.shape[1] - 1)
+        return overlap(box, whole) < self.replace_below
 
     def _object_box(self, found: Tensor, spots: Sequence[Spot]) -> ZoomBox | None:
         """The box around what was found and clicked on, made larger; None if nothing was."""
@@ -149,14 +151,6 @@ class Zoom:
         centre = 0.5 * (first + last)
         half = max(self.expansion * (last - first + 1), self.min_crop) / 2
         return max(0, round(centre - half)), min(length - 1, round(centre + half))
-
-    def _outgrown(self, kept: ZoomBox, box: ZoomBox, spots: Sequence[Spot]) -> bool:
-        """A positive click outside (the last row and column count as outside), or moved."""
-        top, bottom, left, right = kept
-        outside = any(
-            positive and not (top <= y < bottom and left <= x < right) for y, x, positive in spots
-        )
-        return outside or overlap(box, kept) < self.replace_below
 
     def _input_size(self, box: ZoomBox) -> tuple[int, int]:
         if isinstance(self.target, tuple):
@@ -181,10 +175,6 @@ def _overlap1d(a: tuple[int, int], b: tuple[int, int]) -> float:
     return shared / max(1e-6, max(a[1], b[1]) - min(a[0], b[0]) + 1)
 
 
-def _all(image: tuple[int, int]) -> ZoomBox:
-    return 0, image[0] - 1, 0, image[1] - 1
-
-
 def _around(found: Tensor) -> ZoomBox | None:
     rows = found.any(dim=1).nonzero()
     if rows.numel() == 0:
@@ -200,14 +190,6 @@ def _resized(planes: Tensor, size: tuple[int, int]) -> Tensor:
 
 RADIUS = 5.0
 _FAR = 1e6  # squared distance of a row that holds no click
-_MEAN = (0.485, 0.456, 0.406)
-_STD = (0.229, 0.224, 0.225)
-
-
-def normalised(image: Tensor) -> Tensor:
-    """ImageNet's mean and deviation taken out of an image in 0..1."""
-    mean = image.new_tensor(_MEAN).view(1, 3, 1, 1)
-    return (image - mean) / image.new_tensor(_STD).view(1, 3, 1, 1)
 
 
 def points_tensor(sessions: Sequence[Sequence[Spot]]) -> Tensor:

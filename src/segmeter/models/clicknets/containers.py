@@ -78,10 +78,16 @@ def check(path: Path, shape: Shape, name: str) -> None:
 
 def load(path: Path, shape: Shape, name: str) -> Any:
     """The network of a shape with the weights of a file, in evaluation mode."""
+    import torch
+
     state, stated = read(path)
     _refuse_shape(path, shape, name, stated)
+    if not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
+        raise BadWeights(f"{path}: its weights hold something that is not a tensor")
     network = _network(shape)
-    load_into(network, _float32(path, state), f"the weights in '{path}' for '{name}'", _SPARE)
+    # Weights stored in half precision are computed with in single.
+    single = {k: t.float() if t.is_floating_point() else t for k, t in state.items()}
+    load_into(network, single, f"the weights in '{path}' for '{name}'", _SPARE)
     # Frozen: gradients are taken with respect to the click, not the weights.
     return network.eval().requires_grad_(False)
 
@@ -96,7 +102,7 @@ def _refuse_shape(path: Path, shape: Shape, name: str, stated: Shape | None) -> 
 
 def read(path: Path) -> tuple[Mapping[str, Any], Shape | None]:
     """The tensors of a file, and the shape its container describes, if it is one."""
-    content = opened(path, True, _inert_classes())
+    content = opened(path, True, _INERT)
     if path.suffix == ".safetensors":
         return content, None
     if isinstance(content, list) and content:
@@ -125,18 +131,18 @@ def recognise(path: Path) -> str | None:
     RITM network was built with leaky units shows only in a container.
     """
     found, shape = _sizes_and_shape(path)
-    if shape is None:
-        head = found.get("feature_extractor.conv3x3_ocr.0.weight")
-        maps = found.get("maps_transform.0.weight")
-        if head is not None and maps is not None:
-            key = (head[1] // 15, head[0] // 2, maps[1] == 3)
-            return _name(RITM, lambda s: (s.width, s.ocr_width, s.with_previous) == key)
-        place = found.get("backbone.pos_embed")
-        if place is None or "patch_embed_coords.proj.weight" not in found:
-            return None
-        depth = len({k.split(".")[2] for k in found if k.startswith("backbone.blocks.")})
-        return _name(SIMPLECLICK, lambda s: (s.dim, s.depth) == (place[-1], depth))
-    return _name(RITM | SIMPLECLICK, lambda s: s == shape)
+    if shape is not None:
+        return _name(RITM | SIMPLECLICK, lambda s: s == shape)
+    head = found.get("feature_extractor.conv3x3_ocr.0.weight")
+    maps = found.get("maps_transform.0.weight")
+    if head is not None and maps is not None:
+        key = (head[1] // 15, head[0] // 2, maps[1] == 3)
+        return _name(RITM, lambda s: (s.width, s.ocr_width, s.with_previous) == key)
+    place = found.get("backbone.pos_embed")
+    if place is None or "patch_embed_coords.proj.weight" not in found:
+        return None
+    depth = len({k.split(".")[2] for k in found if k.startswith("backbone.blocks.")})
+    return _name(SIMPLECLICK, lambda s: (s.dim, s.depth) == (place[-1], depth))
 
 
 def _name(known: Mapping[str, Any], fits: Callable[[Any], bool]) -> str | None:
@@ -145,28 +151,26 @@ def _name(known: Mapping[str, Any], fits: Callable[[Any], bool]) -> str | None:
 
 def _network(shape: Shape) -> Any:
     if isinstance(shape, Ritm):
-        from segmeter.models.clicknets._ritm import RitmNetwork
+        from segmeter.models.clicknets._networks import RitmNetwork
 
         return RitmNetwork(shape)
-    from segmeter.models.clicknets._vit import SimpleClickNetwork
+    from segmeter.models.clicknets._networks import SimpleClickNetwork
 
     return SimpleClickNetwork(shape)
 
 
-def _inert_classes() -> list[Any]:
-    """Inert things for the two names that SimpleClick's files mention besides tensors."""
+class _Stored:
+    """Stands for the training loss that SimpleClick's files mention besides tensors."""
 
-    class Stored:
-        def __setstate__(self, state: object) -> None:
-            """Keep nothing: the training loss is not needed for predictions."""
+    def __setstate__(self, state: object) -> None:
+        """Keep nothing: the loss is not needed for predictions."""
 
-    def unused(*_: object) -> None:
-        raise BadWeights("a training loss inside a checkpoint is never called")
 
-    Stored.__module__ = unused.__module__ = _LOSS
-    Stored.__name__ = Stored.__qualname__ = "CrossEntropyLoss"
-    unused.__name__ = unused.__qualname__ = "cross_entropy"
-    return [Stored, unused]
+def _unused(*_: object) -> None:
+    raise BadWeights("a training loss inside a checkpoint is never called")
+
+
+_INERT = ((_Stored, f"{_LOSS}.CrossEntropyLoss"), (_unused, f"{_LOSS}.cross_entropy"))
 
 
 def _shape(path: Path, config: Any) -> Shape:
@@ -238,12 +242,3 @@ _SHAPES: dict[str, Callable[[Mapping[str, Any]], Shape]] = {
     "isegm.model.is_hrnet_model.HRNetModel": _ritm,
     "isegm.model.is_plainvit_model.PlainVitModel": _simpleclick,
 }
-
-
-def _float32(path: Path, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Weights stored in half precision are computed with in single."""
-    import torch
-
-    if not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
-        raise BadWeights(f"{path}: its weights hold something that is not a tensor")
-    return {k: t.float() if t.is_floating_point() else t for k, t in state.items()}

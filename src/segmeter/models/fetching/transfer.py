@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 from segmeter.core.errors import BadInput, BadWeights, NotFound
@@ -111,14 +111,9 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         if urlsplit(plain).scheme not in ("http", "https"):
             raise NotFound(f"'{shown(req.full_url)}' redirects to '{plain}', which is not HTTP")
         following = super().redirect_request(req, fp, code, msg, headers, plain)
-        if following is not None and _origin(plain) != _origin(req.full_url):
+        if following is not None and urlsplit(plain)[:2] != urlsplit(req.full_url)[:2]:
             following.remove_header("Authorization")
         return following
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port
 
 
 def shown(url: str) -> str:
@@ -194,7 +189,7 @@ _DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EO
             ValueError, TypeError, RuntimeError, NotImplementedError, struct.error, IndexError,
             OverflowError)  # fmt: skip
 
-Member = tuple[str, int, IO[bytes]]
+Member = tuple[str, int, Any]
 """Path inside the archive, size in bytes, content."""
 
 
@@ -237,10 +232,12 @@ def _members(archive: Path) -> Iterator[Iterator[Member]]:
     try:
         if archive.name.lower().endswith((".zip", ".whl")):
             with zipfile.ZipFile(archive) as packed:
-                yield _limited(_zipped(packed), archive)
+                held = (i for i in packed.infolist() if not i.is_dir())
+                yield _limited(((i.filename, i.file_size, packed.open(i)) for i in held), archive)
         else:
             with tarfile.open(archive, "r|*") as stream:
-                yield _limited(_tarred(stream), archive)
+                files = (i for i in stream if i.isfile())
+                yield _limited(((i.name, i.size, stream.extractfile(i)) for i in files), archive)
     except _DAMAGED as error:
         raise BadWeights(f"'{archive}' is damaged or cut short ({error})") from error
 
@@ -258,21 +255,7 @@ def _limited(members: Iterator[Member], archive: Path) -> Iterator[Member]:
         yield path, size, content
 
 
-def _tarred(stream: tarfile.TarFile) -> Iterator[Member]:
-    for info in stream:
-        content = stream.extractfile(info) if info.isfile() else None
-        if content is not None:
-            yield info.name, info.size, content
-
-
-def _zipped(packed: zipfile.ZipFile) -> Iterator[Member]:
-    for info in packed.infolist():
-        if not info.is_dir():
-            with packed.open(info) as content:
-                yield info.filename, info.file_size, content
-
-
-def _copy(content: IO[bytes], size: int, target: Path) -> None:
+def _copy(content: Any, size: int, target: Path) -> None:
     """Write a member, no more than it announced, and only where there is room for it."""
     if size > shutil.disk_usage(target.parent).free:
         raise BadInput(f"'{target.name}' needs {size >> 20} MiB, more than '{target.parent}' has")

@@ -1,14 +1,17 @@
 """Single clicks, thousands on one embedding and scored there, and clicks that a gradient moves.
 
 The decoder's passes are large, in half precision where asked and compiled by torch on a GPU.
+Candidates at the points of a grid are logits: on a processor these are handed to the kernel that
+looks along contours; on a GPU they stay there and are enlarged there, and only counts, boxes and
+finished bits leave it.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +25,16 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Request
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Target
-from segmeter.models.sam._prompt_batches import chosen_of, shown_masks
-from segmeter.models.sam._resizing import Frame, Padded
+from segmeter.models._enlarging import Measured
+from segmeter.models.automatic.candidates import Logits
+from segmeter.models.sam._prompt_batches import (
+    MOST_FEEDBACK,
+    STABLE,
+    chosen_of,
+    shown_masks,
+    stability,
+)
+from segmeter.models.sam._resizing import RENDERED_PIXELS, Frame, Padded, enlarged, fetched
 
 if TYPE_CHECKING:
     from segmeter.models.sam._encoded import SamEncodedScene
@@ -74,12 +85,7 @@ class DeviceJudge:
     """IoU and Boundary IoU of low-resolution logits against one target, on a device."""
 
     def __init__(
-        self,
-        frame: Frame,
-        target: Target,
-        device: torch.device,
-        reach: int = 0,
-        compiled: bool = False,
+        self, frame: Frame, target: Target, device: torch.device, reach: int, compiled: bool
     ) -> None:
         """`reach` is the width of the boundary's band in pixels; 0 leaves it out."""
         self._frame, self._reach = frame, reach
@@ -118,10 +124,8 @@ class DeviceJudge:
 
     def _ratio(self, prediction: Tensor, ground_truth: Tensor) -> Tensor:
         """IoU of sets with one ground truth; 1 where neither holds a judged pixel."""
-        both, either = (
-            count(prediction & ground_truth),
-            count((prediction | ground_truth) & self._judged),
-        )
+        both = count(prediction & ground_truth)
+        either = count((prediction | ground_truth) & self._judged)
         return torch.where(either > 0, both / either.clamp_min(1), 1.0)
 
 
@@ -137,8 +141,8 @@ def together(device: torch.device) -> int:
     most = TOGETHER.get(device.type, 64)
     if device.type != "cuda":
         return most
-    state = torch.cuda.get_device_properties(device).total_memory
-    return int(min(most, max(16, state // CLICK_BYTES)))
+    memory = torch.cuda.get_device_properties(device).total_memory
+    return int(min(most, max(16, memory // CLICK_BYTES)))
 
 
 @torch.no_grad()
@@ -149,7 +153,6 @@ def single_click_scores(
     judge_pair: JudgePair,
     band_px: int,
     *,
-    half: bool | None = None,
     dtype: torch.dtype | None = None,
     compiled: bool = False,
     progress: Callable[[int, int], None] | None = None,
@@ -164,23 +167,20 @@ def single_click_scores(
         IoU and Boundary IoU of a mask: on a processor the quicker way.
     band_px
         Width of the boundary's band; 0 leaves Boundary IoU out.
-    half
-        Compute in float16, the default on CUDA; in float32 masks are those of `predict`. Of
+    dtype
+        By default float16 on CUDA, else float32, in which masks are those of `predict`. Of
         3111 clicks with MobileSAM on GrabCut's first images, IoU changed by 1e-5 in the
         median and by 6e-4 at most in 99 %. Where the model can hardly decide which of its
         masks to show, a click may get another one (0.17 in one case). bfloat16 decides
         otherwise at one click in a hundred, so it is not used (perf/click_response.py --error).
-    dtype
-        What to compute in, if neither of these two.
     compiled
         Let torch compile decoder and judge; worth it from some ten thousand clicks on.
     """
     if encoded.embedding.quality is not None:
         return None
     device = encoded.network.device
-    half = device.type == "cuda" if half is None else half
-    dtype = dtype or (torch.float16 if half else torch.float32)
-    decode = click_decoder(encoded, dtype)
+    usual = torch.float16 if device.type == "cuda" else torch.float32
+    decode = click_decoder(encoded, dtype or usual)
     decode = torch.compile(decode, dynamic=False) if compiled else decode
     judge = None
     if device.type == "cuda":
@@ -206,9 +206,7 @@ class MovablePoints:
     """Sessions whose last click is a variable, in the frame of the network's square."""
 
     def __init__(self, encoded: SamEncodedScene, requests: Sequence[Request]) -> None:
-        if not all(
-            request.prompts and isinstance(request.prompts[-1], Click) for request in requests
-        ):
+        if not all(r.prompts and isinstance(r.prompts[-1], Click) for r in requests):
             raise BadInput("only a session whose last prompt is a click has a gradient")
         self._encoded, self._requests = encoded, list(requests)
         frame = encoded.frame
@@ -219,9 +217,8 @@ class MovablePoints:
         self._answered = tuple(-(-n * low // frame.side) for n in inside)
         self._low = low
         self._tokens = [encoded.tokens(request.prompts) for request in requests]
-        self._last = [
-            sum(isinstance(p, Click) for p in request.prompts) - 1 for request in requests
-        ]  # clicks come first among the tokens, strokes and boxes do not occur here
+        # Clicks come first among the tokens, strokes and boxes do not occur here.
+        self._last = [sum(isinstance(p, Click) for p in r.prompts) - 1 for r in requests]
         self._masks = [encoded.mask_prompt(request) for request in requests]
 
     def start(self) -> Tensor:
@@ -248,9 +245,8 @@ class MovablePoints:
         rows, columns = self._answered
         pad = (0, self._low - columns, 0, self._low - rows)
         # Only the first cell beyond the image matters; it is replaced by its neighbour.
-        return self._encoded.masks_of(
-            [F.pad(one.detach()[None], pad, mode="replicate")[0] for one in logits]
-        )
+        wide = [F.pad(one.detach()[None], pad, mode="replicate")[0] for one in logits]
+        return self._encoded.masks_of(wide)
 
     def into_prediction(self, index: int, mask: Mask) -> Tensor:
         bits = torch.from_numpy(mask.dense()).to(self._encoded.network.device)
@@ -276,3 +272,97 @@ class MovablePoints:
             place[k, self._last[i]] = True
         free = points.masked_scatter(place[..., None].expand_as(points), moved[list(group)])
         return self._encoded.encode_points(free, labels)
+
+
+Points = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceEnlargement:
+    """`Enlargement` of maps that stay on a device."""
+
+    frame: Frame
+    pixels: ClassVar[int] = 8 * RENDERED_PIXELS
+
+    def measure(self, maps: Tensor, threshold: float, offset: float) -> Measured:
+        parts = enlarged(self.frame, maps, self.pixels)
+        found = [_counts_and_boxes(values, threshold, offset) for values in parts]
+        return Measured.of(torch.cat(found).cpu().numpy())
+
+    def masks(self, maps: Tensor, threshold: float) -> list[Mask]:
+        parts = enlarged(self.frame, maps, self.pixels)
+        return [Mask.of(bits) for values in parts for bits in fetched(values > threshold)]
+
+    def values(self, maps: Tensor) -> npt.NDArray[np.float32]:
+        parts = enlarged(self.frame, maps, self.pixels)
+        return np.concatenate([values.cpu().numpy() for values in parts])
+
+
+@torch.no_grad()
+def candidates(
+    encoded: SamEncodedScene, points: Points, above: float, tokens: Sequence[int] = (1, 2, 3)
+) -> Logits:
+    """The masks of each lone click `(y, x)` whose score is above a number, as logits.
+
+    `tokens` say which of the decoder's masks: the three of a lone click, or 0, the one of an
+    unambiguous prompt; there is no fall-back to another.
+    """
+    device, dense = encoded.network.device, encoded.network.prompts.no_mask()
+    places = torch.tensor(points, dtype=torch.float32, device=device)
+    parts, start = [], 0
+    for some in torch.split(places, together(device)):
+        found = encoded.decode(encoded.encode_clicks(some), dense)
+        logits, scores = (own[:, list(tokens)] for own in found)
+        passed = scores > above if above > 0 else torch.ones_like(scores, dtype=torch.bool)
+        parts.append((logits[passed], scores[passed], passed.nonzero()[:, 0] + start))
+        start += len(some)
+    return _gathered(encoded, parts)
+
+
+@torch.no_grad()
+def refined(encoded: SamEncodedScene, points: Points, candidates: Logits) -> Logits:
+    """Each candidate again, from its click and its own logits; the single mask is taken.
+
+    SAM 2 falls back to the best of three where the single mask is unstable.
+    """
+    device = encoded.network.device
+    maps = torch.as_tensor(candidates.maps, device=device).clamp(-MOST_FEEDBACK, MOST_FEEDBACK)
+    clicks = torch.tensor(points[candidates.places], dtype=torch.float32, device=device)
+    parts, start = [], 0
+    step = min(together(device), 128)  # with images of their own from the start
+    for own, some in zip(torch.split(maps, step), torch.split(clicks, step), strict=True):
+        dense = encoded.network.prompts.masks(own[:, None])
+        logits, scores = encoded.decode(encoded.encode_clicks(some), dense)
+        shown = torch.zeros(len(logits), dtype=torch.long, device=device)
+        if encoded.network.second:
+            shown = (1 + scores[:, 1:].argmax(dim=1)).where(stability(logits[:, 0]) < STABLE, 0)
+        rows = torch.arange(len(logits), device=device)
+        parts.append((logits[rows, shown], scores[rows, shown], rows + start))
+        start += len(some)
+    again = _gathered(encoded, parts)
+    return replace(again, places=candidates.places[again.places])
+
+
+def _gathered(encoded: SamEncodedScene, parts: list[tuple[Tensor, Tensor, Tensor]]) -> Logits:
+    maps, scores, places = (torch.cat(column) for column in zip(*parts, strict=True))
+    own, of = scores.float().cpu().numpy(), places.cpu().numpy().astype(np.intp)
+    if encoded.network.device.type != "cpu":
+        return Logits(own, of, maps, DeviceEnlargement(encoded.frame))
+    to = encoded.frame.enlargement((maps.shape[1], maps.shape[2]))
+    return Logits(own, of, maps.numpy(), replace(to, threads=torch.get_num_threads()))
+
+
+def _counts_and_boxes(values: Tensor, threshold: float, offset: float) -> Tensor:
+    """Three counts and the box of each map, `(n, 7)`, on the device."""
+    # Row by row first: thousands of short sums keep a GPU busy, a few long ones do not.
+    by_row = [(values > threshold + d).sum(dim=2) for d in (-offset, 0.0, offset)]
+    counts = [row.sum(dim=1) for row in by_row]
+    columns, rows = (values > threshold).any(dim=1).int(), (by_row[1] > 0).int()
+    ends = [
+        columns.argmax(dim=1),
+        rows.argmax(dim=1),
+        columns.shape[1] - 1 - columns.flip(1).argmax(dim=1),
+        rows.shape[1] - 1 - rows.flip(1).argmax(dim=1),
+    ]
+    there = rows.any(dim=1).long()
+    return torch.stack([*counts, *(end * there for end in ends)], dim=1)

@@ -37,6 +37,7 @@ MOST_TOGETHER = 16
 Key = tuple[int, int, bool, Policy]
 Decoded = tuple[Tensor, Tensor, Tensor, Tensor]
 Floats = npt.NDArray[np.float32]
+Labels = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,7 @@ class _Graph:
     dense: Tensor
 
     def predict(
-        self,
-        points: Floats,
-        labels: npt.NDArray[np.int64],
-        first: Sequence[bool],
-        masks: Sequence[Tensor],
+        self, points: Floats, labels: Labels, masks: Sequence[Tensor], first: Sequence[bool]
     ) -> Decoded:
         """Outputs of a replay, copied so that the next replay does not overwrite them."""
         self.copied.synchronize()  # the last question has left
@@ -103,7 +100,7 @@ class DecoderGraphs:
         self,
         encoded: SamEncodedScene,
         points: Floats,
-        labels: npt.NDArray[np.int64],
+        labels: Labels,
         masks: Sequence[Tensor | None],
         first: Sequence[bool],
     ) -> Decoded | None:
@@ -124,7 +121,7 @@ class DecoderGraphs:
                 self._graphs.popitem(last=False)
             self._graphs[key] = self._capture(*key)
         self._graphs.move_to_end(key)
-        return self._graphs[key].predict(points, labels, first, known)
+        return self._graphs[key].predict(points, labels, known, first)
 
     def _show(self, encoded: SamEncodedScene) -> None:
         """Copy an embedding into the buffers that the graphs read."""

@@ -13,6 +13,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Self
 
 import torch
@@ -162,23 +163,18 @@ class PromptTokens(nn.Module):
         Kinds of points: clicks of two signs, and corners of boxes where there are any.
     axes, waves
         Dimensions of a point; how many of sine, cosine and sine again make its code.
-    downscaling
+    masks
         Makes the layers for masks, by the width.
     """
 
     def __init__(
-        self,
-        width: int,
-        kinds: int,
-        axes: int,
-        waves: int,
-        downscaling: Callable[[int], nn.Sequential],
+        self, width: int, kinds: int, axes: int, waves: int, masks: Callable[[int], nn.Sequential]
     ) -> None:
         super().__init__()
         self.pe_layer = _FourierCode(width, axes, waves)
         self.point_embeddings = nn.ModuleList([nn.Embedding(1, width) for _ in range(kinds)])
         self.not_a_point_embed = nn.Embedding(1, width)
-        self.mask_downscaling = downscaling(width)
+        self.mask_downscaling = masks(width)
         self.no_mask_embed = nn.Embedding(1, width)
 
     def known(self, places: Tensor, labels: Tensor) -> Tensor:
@@ -253,9 +249,8 @@ class MaskDecoder(nn.Module):
             enlarger(width // 4, width // 8, 2, 2),
             nn.GELU(),
         )
-        self.output_hypernetworks_mlps = nn.ModuleList(
-            [Perceptron(width, width, width // 8) for _ in range(4)]
-        )
+        heads = [Perceptron(width, width, width // 8) for _ in range(4)]
+        self.output_hypernetworks_mlps = nn.ModuleList(heads)
         self.iou_prediction_head = Perceptron(width, 256, 4)
         if quality:
             self.compress_vit_feat = _enlarger(quality, width, width // 8)
@@ -269,10 +264,6 @@ class MaskDecoder(nn.Module):
                 nn.GELU(),
                 nn.Conv2d(width // 4, width // 8, 3, 1, 1),
             )
-
-    def fuse(self, image: Tensor, early: Tensor) -> Tensor:
-        """SAM-HQ's features from embedding and first global layer, both `(B, C, h, w)`."""
-        return self.embedding_encoder(image) + self.compress_vit_feat(early)
 
     def forward(
         self, image: Embedding, position: Tensor, sparse: Tensor, dense: Tensor
@@ -378,9 +369,8 @@ class Perceptron(nn.Module):
 
     def __init__(self, width: int, inner: int, out: int) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            [nn.Linear(width, inner), nn.Linear(inner, inner), nn.Linear(inner, out)]
-        )
+        sizes = pairwise((width, inner, inner, out))
+        self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in sizes])
 
     def forward(self, x: Tensor) -> Tensor:
         first, second, last = self.layers

@@ -23,7 +23,7 @@ from segmeter.core.capabilities import (
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Prediction, ProtocolName, Request
-from segmeter.core.prompts import Box, Click, Point, Prompt, signs
+from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, signs
 from segmeter.core.scenes import Pixels
 from segmeter.models.automatic.candidates import (
     PredictsGrids,
@@ -32,29 +32,27 @@ from segmeter.models.automatic.candidates import (
 )
 from segmeter.models.sam._click_decoding import (
     MovablePoints,
+    candidates,
+    refined,
     single_click_scores,
 )
-from segmeter.models.sam._cuda_graphs import Decoded, Floats, graphs_of
+from segmeter.models.sam._cuda_graphs import Decoded, Floats, Labels, graphs_of
 from segmeter.models.sam._decoder import NOT_A_POINT, Embedding
-from segmeter.models.sam._point_grid import candidates, refined
 from segmeter.models.sam._prompt_batches import (
     Policy,
+    clicks_of,
     fed_back,
-    hint_of,
-    labelled_points,
     of_equal_size,
     shown_masks,
 )
-from segmeter.models.sam._resizing import RENDERED_PIXELS, Frame, fetched
-from segmeter.models.volumes.slices import OfAnEncodedScene, TakesPolicy
+from segmeter.models.sam._resizing import RENDERED_PIXELS, Frame, enlarged, fetched
+from segmeter.models.volumes.slices import OfAnEncodedScene
 
 if TYPE_CHECKING:
     from segmeter.models.sam._loading import SamNetwork
 
 HINT_LOGIT = 10.0
 """How sure a mask given by a person is, in logits."""
-
-Labels = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,6 @@ class SamPrediction:
     KeepsState,
     RendersTogether,
     ScoresSingleClicks,
-    TakesPolicy,
     PredictsGrids,
     PredictsGridsSingly,
     RefinesCandidates,
@@ -116,9 +113,7 @@ class SamEncodedScene:
     def nbytes(self) -> int:
         """Memory that the embedding takes, in bytes."""
         own = self.embedding
-        tensors = [own.cells, *(own.fine or ())]
-        tensors += [own.quality] if own.quality is not None else []
-        return sum(t.numel() * t.element_size() for t in tensors)
+        return sum(t.nbytes for t in (own.cells, *(own.fine or ()), own.quality) if t is not None)
 
     @torch.no_grad()
     def predict(self, requests: Sequence[Request]) -> Sequence[SamPrediction]:
@@ -191,15 +186,10 @@ class SamEncodedScene:
     @torch.no_grad()
     def masks_of(self, logits: Sequence[Tensor] | Tensor) -> list[Mask]:
         """Masks at the scene's size from low-resolution logits `(low, low)` each."""
-        return [Mask.of(own) for part in self.bits_of(logits) for own in fetched(part)]
-
-    def bits_of(self, logits: Sequence[Tensor] | Tensor) -> Iterator[Tensor]:
-        """Bits at the scene's size, `(n, H, W)`, some logits at a time."""
-        height, width = self.frame.shape
-        step = max(1, RENDERED_PIXELS // max(height * width, self.frame.side**2))
-        for start in range(0, len(logits), step):
-            part = torch.stack(list(logits[start : start + step]))[:, None]
-            yield self.frame.leave(part)[:, 0] > self.policy.threshold
+        if not len(logits):
+            return []
+        parts = enlarged(self.frame, torch.stack(list(logits)), RENDERED_PIXELS)
+        return [Mask.of(own) for part in parts for own in fetched(part > self.policy.threshold)]
 
     def keeps_state(self, prompts: tuple[Prompt, ...], protocol: ProtocolName) -> bool:
         """Published: not while there is at most one click of each sign, faulty as it is."""
@@ -238,14 +228,28 @@ class SamEncodedScene:
         """Points `(y, x)` and labels; the last box counts, and its corners come last."""
         if self.policy.boxes_only and not all(isinstance(p, Box) for p in prompts):
             raise BadInput("this model takes boxes only; choose a user who draws boxes")
-        return labelled_points(prompts, self.network.second, self.policy.half_open)
+        clicks = [click for prompt in prompts for click in clicks_of(prompt)]
+        points = [point for point, _ in clicks]
+        labels = [int(positive) for _, positive in clicks]
+        boxes = [p for p in prompts if isinstance(p, Box)]
+        if boxes:
+            beyond = 1.0 if self.policy.half_open else 0.0
+            points += [boxes[-1].low, tuple(c + beyond for c in boxes[-1].high)]
+            labels += [2, 3]
+        if points and (self.network.second or not boxes):  # the first SAM pads without a box only
+            points.append((0.0, 0.0))
+            labels.append(NOT_A_POINT)
+        return points, labels
 
     def mask_prompt(self, request: Request) -> Tensor | None:
         """Low-resolution logits: a new mask prompt, else the state, else an earlier mask prompt."""
-        hint, device = hint_of(request), self.network.device
-        if hint is None:
-            return None if request.state is None else torch.as_tensor(request.state, device=device)
-        bits = torch.from_numpy(hint.mask.dense()).to(device)
+        hints, device = [p for p in request.prompts if isinstance(p, MaskHint)], self.network.device
+        fresh = bool(hints) and isinstance(request.prompts[-1], MaskHint)
+        if request.state is not None and not fresh:
+            return torch.as_tensor(request.state, device=device)
+        if not hints:
+            return None
+        bits = torch.from_numpy(hints[-1].mask.dense()).to(device)
         low = self.frame.shrink(bits[None, None].float(), 4 * self.network.prompts.grid_side)
         return HINT_LOGIT * (2 * low[0] - 1)
 

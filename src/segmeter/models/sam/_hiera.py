@@ -19,34 +19,26 @@ from segmeter.models.checkpoints import Checkpoint
 from segmeter.models.sam._decoder import named
 from segmeter.models.sam._vit import in_windows
 
-_TINY: dict[str, Any] = {
-    "blocks_per_stage": [1, 2, 7, 2],
-    "embed_dim_per_stage": [96, 192, 384, 768],
-    "num_attention_heads_per_stage": [1, 2, 4, 8],
-    "window_size_per_stage": [8, 4, 14, 7],
-    "global_attention_blocks": [5, 7, 9],
-    "window_positional_embedding_background_size": [7, 7],
-    "mlp_ratio": 4.0,
-    "num_query_pool_stages": 3,
-    "layer_norm_eps": 1e-6,
-}
+
+def _sizes(width: int, heads: int, *own: Any) -> dict[str, Any]:
+    """The numbers of a size by their names in `config.json`; widths and heads double by stage."""
+    names = (
+        "blocks_per_stage", "window_size_per_stage", "global_attention_blocks",
+        "window_positional_embedding_background_size",
+    )  # fmt: skip
+    return {
+        "embed_dim_per_stage": [width * n for n in (1, 2, 4, 8)],
+        "num_attention_heads_per_stage": [heads * n for n in (1, 2, 4, 8)],
+        **{"mlp_ratio": 4.0, "num_query_pool_stages": 3, "layer_norm_eps": 1e-6},
+        **dict(zip(names, own, strict=True)),
+    }
+
+
 _SIZES: dict[str, dict[str, Any]] = {
-    "tiny": {},
-    "small": {"blocks_per_stage": [1, 2, 11, 2], "global_attention_blocks": [7, 10, 13]},
-    "base-plus": {
-        "blocks_per_stage": [2, 3, 16, 3],
-        "embed_dim_per_stage": [112, 224, 448, 896],
-        "num_attention_heads_per_stage": [2, 4, 8, 16],
-        "global_attention_blocks": [12, 16, 20],
-        "window_positional_embedding_background_size": [14, 14],
-    },
-    "large": {
-        "blocks_per_stage": [2, 6, 36, 4],
-        "embed_dim_per_stage": [144, 288, 576, 1152],
-        "num_attention_heads_per_stage": [2, 4, 8, 16],
-        "window_size_per_stage": [8, 4, 16, 8],
-        "global_attention_blocks": [23, 33, 43],
-    },
+    "tiny": _sizes(96, 1, [1, 2, 7, 2], [8, 4, 14, 7], [5, 7, 9], [7, 7]),
+    "small": _sizes(96, 1, [1, 2, 11, 2], [8, 4, 14, 7], [7, 10, 13], [7, 7]),
+    "base-plus": _sizes(112, 2, [2, 3, 16, 3], [8, 4, 14, 7], [12, 16, 20], [14, 14]),
+    "large": _sizes(144, 2, [2, 6, 36, 4], [8, 4, 16, 8], [23, 33, 43], [7, 7]),
 }
 """Heads, windows and global blocks cannot be read off a checkpoint's tensors."""
 
@@ -63,8 +55,8 @@ class Sam2Encoder(nn.Module):
         for activation in (vision.get("hidden_act"), backbone.get("hidden_act")):
             if activation not in (None, "gelu"):
                 raise ValueError(f"activation {activation!r:.40}, where SAM 2 has gelu")
-        given = {name: backbone.get(name) for name in _TINY}
-        sizes = {**_TINY, **{k: v for k, v in given.items() if v is not None}}
+        tiny = _SIZES["tiny"]
+        sizes = tiny | {k: v for k, v in backbone.items() if k in tiny and v is not None}
         self.backbone = _Hiera(sizes)
         self.top_down = vision.get("fpn_top_down_levels") or [2, 3]
         laterals = [nn.Conv2d(own, 256, 1) for own in reversed(sizes["embed_dim_per_stage"])]
@@ -133,9 +125,8 @@ class _Block(nn.Module):
         self.window = 0 if whole else sizes["window_size_per_stage"][stage - first]
         self.halves = first and stage <= sizes["num_query_pool_stages"]
         self.layer_norm1 = nn.LayerNorm(narrow, sizes["layer_norm_eps"])
-        self.attn = _Attention(
-            narrow, wide, sizes["num_attention_heads_per_stage"][stage], self.halves
-        )
+        heads = sizes["num_attention_heads_per_stage"][stage]
+        self.attn = _Attention(narrow, wide, heads, self.halves)
         self.layer_norm2 = nn.LayerNorm(wide, sizes["layer_norm_eps"])
         inner = int(wide * sizes["mlp_ratio"])
         layers = {"proj_in": nn.Linear(wide, inner), "act": nn.GELU()}
@@ -179,28 +170,23 @@ def _halved(x: Tensor) -> Tensor:
     return F.max_pool2d(x.permute(0, 3, 1, 2), 2, 2).permute(0, 2, 3, 1)
 
 
-def encoder_of(checkpoint: Checkpoint) -> Sam2Encoder:
-    """The encoder that a checkpoint is for: by `config.json` if there is one, else by name."""
-    config = _config(checkpoint)
-    if config is None:
-        return Sam2Encoder({"backbone_config": _SIZES[checkpoint.model.partition("hiera-")[2]]})
-    try:
-        return Sam2Encoder(config.get("vision_config") or {})
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as e:
-        reason = " ".join(str(e).split())[:200]
-        raise BadWeights(f"'{checkpoint.path}' has no config of a SAM 2 ({reason})") from e
+def encoder_of(checkpoint: Checkpoint) -> tuple[Sam2Encoder, int]:
+    """The encoder that a checkpoint is for, and the side of its images in pixels.
 
-
-def image_side(checkpoint: Checkpoint) -> int:
-    """Side of the network's input in pixels."""
-    prompts = (_config(checkpoint) or {}).get("prompt_encoder_config") or {}
+    By `config.json` if there is one, else by the model's name.
+    """
+    file = checkpoint.path / "config.json"
+    if checkpoint.layout != "hub" or not file.is_file():
+        sizes = _SIZES[checkpoint.model.partition("hiera-")[2]]
+        return Sam2Encoder({"backbone_config": sizes}), 1024
+    config = json.loads(file.read_text())
+    prompts = config.get("prompt_encoder_config") or {}
     side = prompts.get("image_size", 1024) if isinstance(prompts, dict) else None
     side = side[0] if isinstance(side, list) and side else side
     if not isinstance(side, int) or not 16 <= side <= _MOST_SIDE:
         raise BadWeights(f"'{checkpoint.path}' states images of {side!r:.40} pixels a side")
-    return side
-
-
-def _config(checkpoint: Checkpoint) -> Any:
-    file = checkpoint.path / "config.json"
-    return json.loads(file.read_text()) if file.is_file() and checkpoint.layout == "hub" else None
+    try:
+        return Sam2Encoder(config.get("vision_config") or {}), side
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as e:
+        reason = " ".join(str(e).split())[:200]
+        raise BadWeights(f"'{checkpoint.path}' has no config of a SAM 2 ({reason})") from e

@@ -9,22 +9,21 @@ embedding from before the transformer).
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from segmeter.core.errors import NotFound
 from segmeter.models import weights
-from segmeter.models.checkpoints import Checkpoint, fill
+from segmeter.models.checkpoints import Checkpoint, fill, source_name
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder, to_tokens
-from segmeter.models.sam._hiera import encoder_of, image_side
+from segmeter.models.sam._hiera import encoder_of
 from segmeter.models.sam._resizing import Frame, Padded, Squeezed
 from segmeter.models.sam._vit import SamVit, TinyVit
-from segmeter.models.sam.tensor_names import source_name
 
 if TYPE_CHECKING:
     from segmeter.models.sam.model import Family
@@ -70,12 +69,12 @@ class SamNetwork:
         """The network that a checkpoint is for, not filled yet."""
         model = checkpoint.model
         if checkpoint.second:
-            side, encoder = image_side(checkpoint), encoder_of(checkpoint)
+            encoder, side = encoder_of(checkpoint)
             return cls(encoder, side, int("-hq-" in model), device, dtype, second=True)
         if model in ("mobile-sam", "sam-hq-vit-tiny"):
             quality = 160 if model == "sam-hq-vit-tiny" else 0
             return cls(TinyVit(), quality=quality, device=device, dtype=dtype)
-        vit = SamVit.sized(_encoder_sizes(checkpoint))
+        vit = SamVit.sized(weights.sizes_of(checkpoint.tensors))
         side, width = 16 * vit.pos_embed.shape[1], vit.pos_embed.shape[-1]
         return cls(vit, side, width if model.startswith("sam-hq") else 0, device, dtype)
 
@@ -102,17 +101,24 @@ class SamNetwork:
         if not self._quality:
             return Embedding(to_tokens(self.encoder(pixels.to(self.dtype))).contiguous())
         coarse, early = self.encoder.features(pixels.to(self.dtype))
-        return Embedding(to_tokens(coarse).contiguous(), quality=self.decoder.fuse(coarse, early))
+        quality = self.decoder.embedding_encoder(coarse) + self.decoder.compress_vit_feat(early)
+        return Embedding(to_tokens(coarse).contiguous(), quality=quality)
 
 
 class HubNetwork(SamNetwork):
     """The image part of SAM 3's tracker or EdgeTAM, whose encoder `transformers` builds."""
 
     def __init__(self, hub_model: Any, family: Family, device: str, dtype: str) -> None:
-        side, grid = _sizes(hub_model.config.prompt_encoder_config)
+        sizes = hub_model.config.prompt_encoder_config
+        side, patch = (int(np.ravel(n)[0]) for n in (sizes.image_size, sizes.patch_size))
+        grid = side // patch
         super().__init__(hub_model, side, device=device, dtype=dtype, second=True, grid=grid)
         own = torch.nn.ModuleDict({"prompt_encoder": self.prompts, "mask_decoder": self.decoder})
-        own.load_state_dict(decoder_tensors(hub_model.state_dict(), own))
+        theirs, tensors = hub_model.state_dict(), {}
+        for name in own.state_dict():
+            source, row = source_name(name, "hub", True)
+            tensors[name] = theirs[source] if row is None else theirs[source][row : row + 1]
+        own.load_state_dict(tensors)
         self.parts.to(self.device, self.dtype)
         self.family = family
 
@@ -147,36 +153,5 @@ class FinerMaps(torch.nn.Module):
         return self.conv_s0(fine), self.conv_s1(middle), marked
 
 
-def _encoder_sizes(checkpoint: Checkpoint) -> dict[str, tuple[int, ...]]:
-    """Shapes of the encoder's parameters by their names in `SamVit`."""
-    start, blocks = (
-        ("vision_encoder.", "layers.")
-        if checkpoint.layout == "hub"
-        else ("image_encoder.", "blocks.")
-    )
-    found = {}
-    for name, tensor in checkpoint.tensors.items():
-        if name.startswith(start):
-            own = name.removeprefix(start).replace(blocks, "blocks.", 1)
-            found[own] = tuple(tensor.shape)
-    return found
-
-
-def decoder_tensors(state: Mapping[str, Tensor], parts: torch.nn.Module) -> dict[str, Tensor]:
-    """Prompt encoder and mask decoder of a later SAM of `transformers` under our names."""
-    tensors = {}
-    for name in parts.state_dict():
-        source, row = source_name(name, "hub", True)
-        tensors[name] = state[source] if row is None else state[source][row : row + 1]
-    return tensors
-
-
 def _pyramid(fine: Tensor, middle: Tensor, coarse: Tensor) -> Embedding:
     return Embedding(to_tokens(coarse).contiguous(), (middle, fine))
-
-
-def _sizes(config: Any) -> tuple[int, int]:
-    """Side of the image in pixels and in cells."""
-    side, patch = config.image_size, config.patch_size
-    side, patch = (v if isinstance(v, int) else v[0] for v in (side, patch))
-    return side, side // patch

@@ -16,9 +16,9 @@ from segmeter.core.errors import BadInput, BadWeights
 from segmeter.core.prompts import Point, Prompt
 from segmeter.core.scenes import Pixels
 from segmeter.models.onnx_models import open_graph, run_graph
-from segmeter.models.sam._cuda_graphs import Decoded, Floats
+from segmeter.models.sam._cuda_graphs import Decoded, Floats, Labels
 from segmeter.models.sam._decoder import NOT_A_POINT, Embedding
-from segmeter.models.sam._encoded import Labels, SamEncodedScene
+from segmeter.models.sam._encoded import SamEncodedScene
 from segmeter.models.sam._prompt_batches import Policy, chosen_of, fed_back, of_equal_size
 from segmeter.models.sam._resizing import Frame, Padded, Squeezed
 
@@ -72,7 +72,9 @@ class OnnxPair:
                     f"'{decoder}' takes '{name}', which '{encoder}' does not give; "
                     f"it gives {', '.join(outs)}"
                 )
-            if not _fit(given[name], outs[name]):
+            pairs = zip(given[name], outs[name], strict=False)
+            agree = all(a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in pairs)
+            if len(given[name]) != len(outs[name]) or not agree:
                 raise BadWeights(
                     f"'{encoder}' and '{decoder}' do not fit together: '{name}' is {outs[name]} in "
                     f"one and {given[name]} in the other"
@@ -141,12 +143,6 @@ def kind_of(inputs: set[str], outputs: set[str]) -> str | None:
 
 def signature(entries: Sequence[Any]) -> Signature:
     return {entry.name: tuple(entry.shape) for entry in entries}
-
-
-def _fit(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Whether two shapes agree where both are known."""
-    pairs = zip(one, other, strict=True) if len(one) == len(other) else [(0, 1)]
-    return all(a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in pairs)
 
 
 class OnnxEncodedScene(SamEncodedScene):
@@ -242,9 +238,8 @@ class OnnxEncodedScene(SamEncodedScene):
     def _padded(self, places: Floats, labels: Labels) -> tuple[Floats, Labels]:
         """With padding points for a graph whose number of points is fixed."""
         entry = self._inputs.get("point_labels") or self._inputs["input_labels"]
-        count, more = entry.shape[-1], 0
-        if isinstance(count, int):
-            more = count - labels.shape[1]
+        count = entry.shape[-1]
+        more = count - labels.shape[1] if isinstance(count, int) else 0
         if more < 0:
             raise BadInput(f"this ONNX decoder takes {count} points at most; ask for fewer rounds")
         wider = [(0, 0), (0, more)]

@@ -11,36 +11,16 @@ import torch
 from torch import Tensor
 
 from segmeter.core.errors import BadInput
-from segmeter.core.models import ProtocolName, Request
-from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Text
-from segmeter.models.sam._decoder import NOT_A_POINT
+from segmeter.core.grouping import grouped
+from segmeter.core.models import ProtocolName
+from segmeter.core.prompts import Click, Point, Prompt, Scribble, Text
 
 STROKE_POINTS = 8
 """A stroke is handed over as at most so many points, evenly spaced."""
 
 
-def labelled_points(
-    prompts: Sequence[Prompt], second: bool, half_open: bool
-) -> tuple[list[Point], list[int]]:
-    """Points `(y, x)` and labels; the last box counts, and its corners come last.
-
-    The first SAM pads only where there is no box, the `second` always.
-    """
-    clicks = [click for prompt in prompts for click in _clicks(prompt)]
-    points = [point for point, _ in clicks]
-    labels = [int(positive) for _, positive in clicks]
-    boxes = [p for p in prompts if isinstance(p, Box)]
-    if boxes:
-        beyond = 1.0 if half_open else 0.0
-        points += [boxes[-1].low, tuple(c + beyond for c in boxes[-1].high)]
-        labels += [2, 3]
-    if points and (second or not boxes):
-        points.append((0.0, 0.0))
-        labels.append(NOT_A_POINT)
-    return points, labels
-
-
-def _clicks(prompt: Prompt) -> list[tuple[Point, bool]]:
+def clicks_of(prompt: Prompt) -> list[tuple[Point, bool]]:
+    """A click or a stroke as points and whether they are on the object; nothing of others."""
     match prompt:
         case Click(point, positive):
             return [(point, positive)]
@@ -54,23 +34,13 @@ def _clicks(prompt: Prompt) -> list[tuple[Point, bool]]:
             return []
 
 
-def hint_of(request: Request) -> MaskHint | None:
-    """The mask that goes in as a prompt: a hint just given, else the memory, else an earlier."""
-    hints = [p for p in request.prompts if isinstance(p, MaskHint)]
-    fresh = bool(request.prompts) and isinstance(request.prompts[-1], MaskHint)
-    return hints[-1] if hints and (fresh or request.state is None) else None
-
-
 def of_equal_size(sizes: Sequence[int], together: int) -> Iterator[list[int]]:
     """Indices of equal size, at most so many together, in order.
 
     >>> list(of_equal_size([2, 3, 2, 2], together=2))
     [[0, 2], [3], [1]]
     """
-    by_size: dict[int, list[int]] = {}
-    for index, size in enumerate(sizes):
-        by_size.setdefault(size, []).append(index)
-    for members in by_size.values():
+    for members in grouped(range(len(sizes)), sizes.__getitem__).values():
         for start in range(0, len(members), together):
             yield members[start : start + together]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,8 +20,7 @@ from segmeter.models._enlarging import Enlargement
 def fetched(bits: Tensor) -> npt.NDArray[np.bool_]:
     """Bits on the host, through memory that a GPU may write to by itself: four times as fast."""
     host = torch.empty(bits.shape, dtype=torch.bool, pin_memory=bits.is_cuda)
-    found: npt.NDArray[np.bool_] = host.copy_(bits).numpy()
-    return found
+    return np.asarray(host.copy_(bits))
 
 
 RENDERED_PIXELS = 1 << 24
@@ -127,8 +128,11 @@ class Padded:
         return high / height, wide / width
 
     def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
-        if self.pillow:
-            inside = channels(_by_pillow(pixels, self.inside), device)
+        if self.pillow:  # in 8 bits with antialias
+            from PIL import Image
+
+            whole, size = Image.fromarray(np.ascontiguousarray(pixels)), self.inside[::-1]
+            inside = channels(np.array(whole.resize(size, Image.Resampling.BILINEAR)), device)
         else:
             inside = antialiased(channels(pixels, device), self.inside)
         return padded(normalised(inside, self.mean, self.deviation), self.side)
@@ -149,9 +153,8 @@ class Padded:
 Frame: TypeAlias = Squeezed | Padded
 
 
-def _by_pillow(pixels: Pixels, size: tuple[int, int]) -> Pixels:
-    """In 8 bits with antialias, as Meta's predictor does: `(h, w, 3)`, uint8."""
-    from PIL import Image
-
-    whole = Image.fromarray(np.ascontiguousarray(pixels))
-    return np.array(whole.resize(size[::-1], Image.Resampling.BILINEAR))
+def enlarged(frame: Frame, maps: Tensor, pixels: int) -> Iterator[Tensor]:
+    """Maps `(n, h, w)` at the image's size, some at a time: so many pixels at once, at most."""
+    largest = max(math.prod(frame.shape), frame.side**2)  # what a map becomes on its way
+    for some in torch.split(maps, max(1, pixels // largest)):
+        yield frame.leave(some[:, None])[:, 0]

@@ -57,9 +57,9 @@ class SamVit(nn.Module):
 
     @classmethod
     def sized(cls, sizes: Mapping[str, tuple[int, ...]]) -> Self:
-        """The encoder that has parameters of these shapes, by their names in this class."""
-        cells, width = sizes["pos_embed"][1], sizes["pos_embed"][-1]
-        codes = {k.split(".")[1]: v for k, v in sizes.items() if k.endswith(".rel_pos_h")}
+        """The encoder of a checkpoint with tensors of these shapes, in any layout."""
+        cells, *_, width = next(v for k, v in sizes.items() if k.endswith("encoder.pos_embed"))[1:]
+        codes = {k.split(".")[-3]: v for k, v in sizes.items() if k.endswith(".rel_pos_h")}
         whole = sorted(int(n) for n, shape in codes.items() if shape[0] == 2 * cells - 1)
         heads = width // codes.get("0", (0, 64))[1]
         return cls(cells * _PATCH, width, len(codes), heads, tuple(whole))

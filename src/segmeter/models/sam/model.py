@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import capable
@@ -18,8 +18,8 @@ from segmeter.core.models import PROTOCOLS, ModelCard, ProtocolName
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
 from segmeter.models.adapters import as_image
-from segmeter.models.fetching.sources import Hub, offer
-from segmeter.models.sam.tensor_names import is_unused
+from segmeter.models.checkpoints import is_unused
+from segmeter.models.fetching import Hub, offer
 from segmeter.models.volumes.slices import EncodesTogether, ReadsSlices
 
 if TYPE_CHECKING:
@@ -87,7 +87,6 @@ class Sam(weight_files.CheckpointModel):
 
     @cached_property
     def network(self) -> SamNetwork:
-        """Loaded at first use."""
         from segmeter.models.sam._loading import HubNetwork, SamNetwork
 
         family, device, dtype = self.kind.family, self._device, self.dtype
@@ -96,7 +95,6 @@ class Sam(weight_files.CheckpointModel):
         return SamNetwork.load(self._checkpoint(), device, dtype)
 
     def encode(self, scene: Scene) -> SamEncodedScene:
-        """Embed the image."""
         return self.encode_together([scene])[0]
 
     def encode_together(self, images: Sequence[Scene]) -> list[SamEncodedScene]:
@@ -129,14 +127,19 @@ class Sam(weight_files.CheckpointModel):
             _check_config(self.weights_path, self.kind)
         if self.kind.family in _HUB_ONLY:
             _check_transformers(self.kind)
-            _check_names(self.weights_path, weight_files.sizes(self.weights_path))
+            found = weight_files.sizes(self.weights_path)
+            if found is not None and not any("mask_decoder." in name for name in found):
+                raise BadWeights(
+                    f"'{self.weights_path}' holds weights of another architecture than its "
+                    "config.json says: no tensor of a mask decoder is among them"
+                )
             return
         from segmeter.models.checkpoints import account
         from segmeter.models.sam._loading import SamNetwork
 
-        found = self._checkpoint(headers_only=True)
+        known = self._checkpoint(headers_only=True)
         with weight_files.unfilled():
-            account(found, SamNetwork.sized(found, "cpu", "float32").parts.state_dict())
+            account(known, SamNetwork.sized(known, "cpu", "float32").parts.state_dict())
 
     @property
     def _configured(self) -> bool:
@@ -144,23 +147,19 @@ class Sam(weight_files.CheckpointModel):
         return self.kind.family in _CONFIGS and (self.weights_path / "config.json").is_file()
 
     def _checkpoint(self, *, headers_only: bool = False) -> Checkpoint:
-        """The weights, recognised."""
         from segmeter.models.checkpoints import read_checkpoint
 
         named = self.kind.name if self._configured and self.kind.family == "sam2" else ""
         found = read_checkpoint(self.weights_path, named, headers_only=headers_only)
-        if found.model != self.kind.name and not _same_for_images(found, self.kind.name):
+        # SAM 2 and 2.1 differ in video tensors only, which files for images may lack.
+        video = any(is_unused(k) and "obj_score" not in k for k in found.tensors)
+        same = not video and found.model.replace("sam2-", "sam2.1-") == self.kind.name
+        if found.model != self.kind.name and not same:
             raise BadWeights(
                 f"'{self.weights_path}' holds weights of '{found.model}', not of "
                 f"'{self.kind.name}'; use --model {found.model}?weights={self.weights_path}"
             )
         return found
-
-
-def _same_for_images(found: Checkpoint, name: str) -> bool:
-    """SAM 2 and 2.1 differ in video tensors only, which files for images may lack."""
-    video = any(is_unused(k) and "obj_score" not in k for k in found.tensors)
-    return not video and found.model.replace("sam2-", "sam2.1-") == name
 
 
 _HUB_ONLY = ("sam3", "edgetam")
@@ -223,7 +222,9 @@ def _check_config(path: Path, kind: Kind) -> None:
         raise BadWeights(f"'{path}' has no config.json; it is not in the layout of the hub")
     try:
         config = json.loads(file.read_text())
-        found, blocks = config["model_type"], _blocks(config.get("vision_config") or {})
+        found, vision = config["model_type"], config.get("vision_config") or {}
+        stages = (vision.get("backbone_config") or {}).get("blocks_per_stage")
+        blocks = sum(stages) if stages else int(vision.get("num_hidden_layers") or 0)
     except (LookupError, TypeError, *weight_files.DAMAGED) as error:
         raise BadWeights(f"'{file}' is not a model's config ({error}); fetch it again") from error
     if found not in list(_CONFIGS[kind.family]):  # a list: what was found may be unhashable
@@ -234,20 +235,6 @@ def _check_config(path: Path, kind: Kind) -> None:
         raise BadWeights(
             f"'{path}' holds weights of another size: {blocks} blocks, not {kind.blocks}"
         )
-
-
-def _check_names(path: Path, found: Mapping[str, object] | None) -> None:
-    """Refuse tensors of another network next to a valid config."""
-    if found is not None and not any("mask_decoder." in name for name in found):
-        raise BadWeights(
-            f"'{path}' holds weights of another architecture than its config.json says: "
-            "no tensor of a mask decoder is among them"
-        )
-
-
-def _blocks(vision: dict[str, Any]) -> int:
-    stages = (vision.get("backbone_config") or {}).get("blocks_per_stage")
-    return sum(stages) if stages else int(vision.get("num_hidden_layers") or 0)
 
 
 for _kind in _kinds():

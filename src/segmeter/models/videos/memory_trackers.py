@@ -59,8 +59,15 @@ class MemoryTracker:
             self.network = network.eval()
             return
         self.weights_path = weight_files.find(name, weights)
-        if self.weights_path != weight_files.ABSENT:
-            _check_memory(self.weights_path, name)
+        if self.weights_path == weight_files.ABSENT:
+            return
+        names = weight_files.sizes(self.weights_path) or ()
+        if not any(key.startswith("memory_attention.") for key in names):
+            raise BadWeights(
+                f"'{self.weights_path}' has no memory (no tensor memory_attention.*), so it "
+                f"segments images only; give the video weights of {name}, or use "
+                "hand-over?model=sam2-hiera-tiny"
+            )
 
     @property
     def card(self) -> ModelCard:
@@ -163,9 +170,14 @@ class MemoryTrack:
 
     def prompt(self, frame: int, prompts: Sequence[Prompt], shown: Mask | None = None) -> Mask:
         """All prompts of a frame; one that was tracked before becomes a conditioning frame."""
+        import torch
+
         if (only := shared.only_masks(prompts)) is not None:
             self.session.remove_point_inputs(self._object, frame)
-            self.session.add_mask_inputs(self._object, frame, self._mask(only))
+            dense = torch.from_numpy(only.dense().astype(np.float32))[None, None]
+            small = self.encoded.frame.shrink(dense, self.encoded.side) >= 0.5
+            given = small.float().to(self.encoded.device)
+            self.session.add_mask_inputs(self._object, frame, given)
         else:
             self.session.remove_mask_inputs(self._object, frame)
             self.session.add_point_inputs(self._object, frame, self._points(prompts))
@@ -202,21 +214,13 @@ class MemoryTrack:
         high = self.encoded.frame.leave(found.pred_masks)
         return Mask.of((high[0, 0] > 0).cpu().numpy())
 
-    def _mask(self, mask: Mask) -> torch.Tensor:
-        import torch
-
-        dense = torch.from_numpy(mask.dense().astype(np.float32))[None, None]
-        small = self.encoded.frame.shrink(dense, self.encoded.side)
-        return (small >= 0.5).float().to(self.encoded.device)
-
     def _points(self, prompts: Sequence[Prompt]) -> dict[str, torch.Tensor]:
         """Points `(x, y)` on the network's square with their labels, a box as two corners."""
         import torch
 
         flat = list(shared.clicks_for_strokes(prompts, _STROKE_CLICKS))
-        corners = [
-            c for p in flat if isinstance(p, Box) for c in (np.array(p.low), np.add(p.high, 1))
-        ]
+        boxes = [p for p in flat if isinstance(p, Box)]
+        corners = [c for p in boxes for c in (np.array(p.low), np.add(p.high, 1))]
         clicks = [p for p in flat if isinstance(p, Click)]
         points = [*corners, *(np.add(p.point, 0.5) for p in clicks)]
         if not points:
@@ -227,15 +231,6 @@ class MemoryTrack:
             "point_coords": torch.tensor(places, dtype=torch.float32)[None, None],
             "point_labels": torch.tensor(labels, dtype=torch.int32)[None, None],
         }
-
-
-def _check_memory(path: Path, name: str) -> None:
-    """Refuse weights of the image model, which lack the memory."""
-    if not any(key.startswith("memory_attention.") for key in weight_files.sizes(path) or ()):
-        raise BadWeights(
-            f"'{path}' has no memory (no tensor memory_attention.*), so it segments images only; "
-            f"give the video weights of {name}, or use hand-over?model=sam2-hiera-tiny"
-        )
 
 
 for _name, (_, _title, _) in _KINDS.items():

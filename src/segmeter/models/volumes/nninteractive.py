@@ -41,6 +41,8 @@ _NETWORKS = ("dynamic_network_architectures.", "torch.nn.")
 class NnInteractive:
     """nnInteractive; `weights` is a folder with `plans.json` and `fold_0`, or one above it."""
 
+    alone = staticmethod(contextlib.nullcontext)  # no other process uses its session
+
     def __init__(self, weights: str | None = None, device: str = "auto") -> None:
         if importlib.util.find_spec("nnInteractive") is None:
             raise NotFound(
@@ -54,15 +56,10 @@ class NnInteractive:
 
     @cached_property
     def card(self) -> ModelCard:
-        return ModelCard(
-            name=_NAME,
-            summary=_SUMMARY,
-            abilities=frozenset({"click", "box", "scribble", "mask", "volume"}),
-            licence="package Apache-2.0, official checkpoint CC BY-NC-SA 4.0",
-            citation="isensee2025",
-            family=_NAME,
-            fingerprint=weight_files.fingerprint(self._checkpoint)[:16],
-        )
+        takes = frozenset({"click", "box", "scribble", "mask", "volume"})
+        licence = "package Apache-2.0, official checkpoint CC BY-NC-SA 4.0"
+        digest = weight_files.fingerprint(self._checkpoint)[:16]
+        return ModelCard(_NAME, _SUMMARY, takes, licence, "isensee2025", _NAME, digest)
 
     @cached_property
     def session(self) -> Any:
@@ -83,7 +80,8 @@ class NnInteractiveEncodedScene:
 
     A box over several slices is given whole to a checkpoint that takes such boxes, and as the
     box of its middle slice to one that does not, as the first official checkpoint. `model` has the
-    `session` that encoded scenes share; it, or its `service`, `holds` the scene in that session.
+    `session` that encoded scenes share, and uses it `alone`; it, or its `service`, `holds` the
+    scene in that session.
     """
 
     def __init__(self, model: Any, volume: Volume) -> None:
@@ -94,14 +92,19 @@ class NnInteractiveEncodedScene:
 
     def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
         """One request at a time; earlier prompts are repeated if they differ."""
-        with _alone():
+        with self.model.alone(), _alone():
             return [MaskPrediction(self._one(request.prompts)) for request in requests]
 
     def _one(self, prompts: tuple[Prompt, ...]) -> Mask:
         if not prompts:
             return Mask.empty(self.volume.shape)
         if self.service.holds is not self:
-            self._set_image()
+            session, voxels = self.model.session, np.asarray(self.volume.voxels, dtype=np.float32)
+            session.interactions_storage = "tensor" if voxels.size <= _DENSE_VOXELS else "blosc2"
+            session.set_image(voxels[None])
+            session.set_target_buffer(self._shown)
+            self._shown[:] = 0
+            self._sent = ()
             self.service.holds = self
         elif prompts[: len(self._sent)] != self._sent:
             self.model.session.reset_interactions()
@@ -111,14 +114,6 @@ class NnInteractiveEncodedScene:
             self._say(prompt)
         self._sent = prompts
         return Mask.of(self._shown)
-
-    def _set_image(self) -> None:
-        session, voxels = self.model.session, np.asarray(self.volume.voxels, dtype=np.float32)
-        session.interactions_storage = "tensor" if voxels.size <= _DENSE_VOXELS else "blosc2"
-        session.set_image(voxels[None])
-        session.set_target_buffer(self._shown)
-        self._shown[:] = 0
-        self._sent = ()
 
     def _say(self, prompt: Prompt) -> None:
         np.random.seed(0)  # noqa: NPY002  # the package draws patches from NumPy's shared stream
@@ -132,7 +127,11 @@ class NnInteractiveEncodedScene:
                     middle = (sum(ends[0]) - 1) // 2  # the lower of two
                     ends[0] = [middle, middle + 1]
                 session.add_bbox_interaction(ends, True)
-            case Scribble(points, positive) if _closed(points):
+            case Scribble(points, positive) if (
+                len(points) > 3
+                and points[0] == points[-1]
+                and len({round(point[0]) for point in points}) == 1
+            ):  # a lasso: a stroke in one slice that ends where it began
                 session.add_lasso_interaction(_filled(points, self.volume.shape), positive)
             case Scribble(points, positive):
                 stroke = drawn(points, self.volume.shape, session.preferred_scribble_thickness)
@@ -141,12 +140,6 @@ class NnInteractiveEncodedScene:
                 session.add_initial_seg_interaction(mask.dense().astype(np.uint8))
             case _:
                 raise BadInput(f"'{_NAME}' takes no text; prompt it with clicks, boxes or strokes")
-
-
-def _closed(points: Sequence[Point]) -> bool:
-    """Whether a stroke in one slice ends where it began: a lasso."""
-    one_slice = len({round(point[0]) for point in points}) == 1
-    return len(points) > 3 and one_slice and points[0] == points[-1]
 
 
 def drawn(
@@ -196,10 +189,9 @@ def _folder(weights: str | None) -> Path:
 
 def _checked(folder: Path) -> Path:
     """The checkpoint of a whole folder that can run no code."""
-    if not any((folder / name).is_file() for name in _SETTINGS):
-        raise BadWeights(f"'{folder}' lacks {_SETTINGS[0]}; take the folder as it was published")
-    if not (folder / "dataset.json").is_file():
-        raise BadWeights(f"'{folder}' lacks dataset.json; take the folder as it was published")
+    for names in (_SETTINGS, ("dataset.json",)):
+        if not any((folder / name).is_file() for name in names):
+            raise BadWeights(f"'{folder}' lacks {names[0]}; take the folder as it was published")
     files = sorted(folder.glob("fold_*/checkpoint_final.pth"))
     if len(files) != 1:
         raise BadWeights(

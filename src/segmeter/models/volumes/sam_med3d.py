@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,23 +19,14 @@ from segmeter.core.models import ModelCard, ProtocolName, Request
 from segmeter.core.prompts import Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models.adapters import LazyPrediction, as_volume
-from segmeter.models.fetching.sources import ByHand, offer
-from segmeter.models.volumes.preparation import (
-    Cube,
-    Heard,
-    cube_around,
-    interpolated,
-    kept_last,
-    percentiles,
-    resampled,
-    resampled_size,
-)
+from segmeter.models.fetching import ByHand, offer
+from segmeter.models.volumes.slices import Heard, interpolated, percentiles
 from segmeter.models.weights import CheckpointModel, named_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork
+    from segmeter.models.volumes._networks import SamMed3dNetwork
 
 Values = npt.NDArray[np.float32]
 Point3 = tuple[float, float, float]
@@ -44,6 +34,8 @@ _MM = 1.5
 _SIDE = 128
 _KEPT_CUBES = 8
 _SPARE = ("pixel_mean", "pixel_std")
+_ANISOTROPIC = 3.0
+Size = tuple[int, int, int]
 
 
 class SamMed3d(CheckpointModel):
@@ -54,8 +46,7 @@ class SamMed3d(CheckpointModel):
 
     @cached_property
     def network(self) -> SamMed3dNetwork:
-        """Read from its file when first needed, strictly."""
-        from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork
+        from segmeter.models.volumes._networks import SamMed3dNetwork
 
         tensors = named_tensors(self.weights_path, "model_state_dict")
         return self.filled(SamMed3dNetwork(), tensors, _SPARE)
@@ -79,8 +70,6 @@ class SamMed3dEncodedScene:
     ):
         self.network, self.volume = network, volume
         self.protocol: ProtocolName = protocol
-        self._cubes: OrderedDict[Cube, Tensor] = OrderedDict()
-        self.encoded = 0
 
     def in_protocol(self, protocol: ProtocolName) -> SamMed3dEncodedScene:
         if protocol == self.protocol:
@@ -98,10 +87,8 @@ class SamMed3dEncodedScene:
     def spacing_mm(self) -> tuple[float, float, float]:
         """Along the network's axes."""
         z, y, x = self.volume.header.spacing_mm or (1.0, 1.0, 1.0)
-        if self._file is None:
-            return x, y, z
-        by_world = (x, y, z)
-        a, b, c = (by_world[w] for w in self._file.axes[0])
+        axes = (0, 1, 2) if self._file is None else self._file.axes[0]
+        a, b, c = ((x, y, z)[axis] for axis in axes)
         return a, b, c
 
     @cached_property
@@ -113,23 +100,18 @@ class SamMed3dEncodedScene:
     def predict(self, requests: Sequence[Request]) -> list[LazyPrediction]:
         return [self._one(request) for request in requests]
 
-    def survives(self, prompt: Prompt, cube: Cube) -> bool:
-        """Whether a prompt is inside the network's cube."""
-        return any(cube.holds(self.place(p)) for p, _ in _points(prompt))
-
     def place(self, point: Sequence[float]) -> tuple[int, int, int]:
         """A scene's point `(z, y, x)` in voxels of the resampled volume.
 
         Published scales from first to last voxel, and by the size that the resampled volume
         would have if it were resampled again; corrected maps voxel centres.
         """
-        axes = self._axes_point(point)
+        axes = point[::-1] if self._file is None else self._file.file_index(point)
         if self.protocol == "published":
             old = self.resampled.shape
             new = resampled_size(old, self.spacing_mm, _MM)
-            x, y, z = (
-                round(p * (m - 1) / max(n - 1, 1)) for p, n, m in zip(axes, old, new, strict=True)
-            )
+            sizes = zip(axes, old, new, strict=True)
+            x, y, z = (round(p * (m - 1) / max(n - 1, 1)) for p, n, m in sizes)
             return x, y, z
         pairs = zip(axes, self._turned.shape, self.resampled.shape, strict=True)
         x, y, z = (min(max(round((p + 0.5) * m / n - 0.5), 0), m - 1) for p, n, m in pairs)
@@ -143,10 +125,10 @@ class SamMed3dEncodedScene:
         """
         lost, cube = [], None
         for prompts in rounds:
+            places = [[self.place(point) for point, _ in _points(prompt)] for prompt in prompts]
             if cube is None and prompts:
-                points = [point for prompt in prompts for point, _ in _points(prompt)]
-                cube = cube_around([self.place(point) for point in points], _SIDE)
-            kept = sum(self.survives(p, cube) for p in prompts) if cube is not None else 0
+                cube = cube_around([place for own in places for place in own], _SIDE)
+            kept = sum(any(map(cube.holds, own)) for own in places) if cube is not None else 0
             kept = min(kept, 1) if self.protocol == "published" else kept
             lost.append(len(prompts) - kept)
         return lost
@@ -171,15 +153,13 @@ class SamMed3dEncodedScene:
         cube = state.cube if state is not None else cube_around(places, _SIDE)
         before = state.logits if state is not None else None
         points, labels = self._passed(cube, places, [positive for _, positive in given])
-        if not points:
-            return self._prediction(_State(cube, before, history))
-        if published and heard.repeated_in(request.prompts):
-            before = None  # prompts that are merged with earlier ones lose the mask there
-        logits = self._decoded(cube, points, labels, before)
-        return self._prediction(_State(cube, logits, history))
-
-    def _prediction(self, state: _State) -> LazyPrediction:
-        return LazyPrediction(partial(self.rendered, state.cube, state.logits), state)
+        logits = before
+        if points:
+            if published and heard.repeated_in(request.prompts):
+                before = None  # prompts that are merged with earlier ones lose the mask there
+            logits = self._decoded(cube, points, labels, before)
+        made = _State(cube, logits, history)
+        return LazyPrediction(partial(self.rendered, cube, logits), made)
 
     def _passed(
         self, cube: Cube, places: Sequence[Point3], signs: Sequence[bool]
@@ -198,24 +178,30 @@ class SamMed3dEncodedScene:
 
         device = next(self.network.parameters()).device
         with torch.no_grad():
-            cells = kept_last(self._cubes, cube, self._embed, _KEPT_CUBES)
+            cells = self.embedded(cube)
             start = np.zeros((_SIDE // 4,) * 3, np.float32)
             mask = torch.from_numpy(start if before is None else before).to(device)
             at = torch.tensor(list(points), dtype=torch.float32, device=device)
             found = self.network.decode(cells, at, torch.tensor(list(labels), device=device), mask)
         return np.asarray(found[0].float().cpu().numpy())
 
-    def _embed(self, cube: Cube) -> Tensor:
-        """The cube's cells."""
+    @cached_property
+    def embedded(self) -> Callable[[Cube], Tensor]:
+        """A function that embeds cubes; it keeps the cells of those used last."""
         import torch
 
-        self.encoded += 1
-        values = cube.cut(self.resampled)
-        inside = values[values > 0]
-        if inside.size:
-            values = (values - inside.mean()) / (inside.std() or 1.0)
-        device = next(self.network.parameters()).device
-        return self.network.encode(torch.from_numpy(values)[None, None].to(device))
+        network, whole = self.network, self.resampled  # not `self`: it would keep itself alive
+        device = next(network.parameters()).device
+
+        @lru_cache(_KEPT_CUBES)
+        def embed(cube: Cube) -> Tensor:
+            values = cube.cut(whole)
+            inside = values[values > 0]
+            if inside.size:
+                values = (values - inside.mean()) / (inside.std() or 1.0)
+            return network.encode(torch.from_numpy(values)[None, None].to(device))
+
+        return embed
 
     def rendered(self, cube: Cube, logits: Values | None) -> Mask:
         """A mask at the scene's size; published cuts at 0.5 where 0 is meant.
@@ -229,7 +215,8 @@ class SamMed3dEncodedScene:
         whole = np.zeros(self.resampled.shape, np.float32)
         cube.paste((large > threshold).astype(np.float32), whole)
         back = resampled(whole, self._turned.shape, (_MM,) * 3) > 0.5
-        return Mask.of(np.ascontiguousarray(self._from_axes(back)))
+        turned = back.T if self._file is None else self._file.to_scene(back)
+        return Mask.of(np.ascontiguousarray(turned))
 
     @property
     def _file(self) -> Any | None:
@@ -237,15 +224,7 @@ class SamMed3dEncodedScene:
         return getattr(self.volume, "grid", None) if self.protocol == "published" else None
 
     def _to_axes(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        turned = array.transpose(2, 1, 0) if self._file is None else self._file.to_file(array)
-        return np.asarray(turned)
-
-    def _from_axes(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        turned = array.transpose(2, 1, 0) if self._file is None else self._file.to_scene(array)
-        return np.asarray(turned)
-
-    def _axes_point(self, point: Sequence[float]) -> Sequence[float]:
-        return tuple(point)[::-1] if self._file is None else tuple(self._file.file_index(point))
+        return np.asarray(array.T if self._file is None else self._file.to_file(array))
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +250,67 @@ def _points(prompt: Prompt) -> list[tuple[Sequence[float], bool]]:
 def _less(point: Sequence[float], cube: Cube) -> Point3:
     x, y, z = (p - b for p, b in zip(point, cube.begin, strict=True))
     return x, y, z
+
+
+@dataclass(frozen=True, slots=True)
+class Cube:
+    """A cube of a volume by its first voxel on each axis; it may reach past the volume."""
+
+    begin: Size
+    side: int
+
+    def cut(self, values: Values) -> Values:
+        """The cube's values; zeros where it reaches past the volume."""
+        found = np.zeros((self.side,) * 3, values.dtype)
+        here, there = self._both(values.shape)
+        found[here] = values[there]
+        return found
+
+    def paste(self, cube: npt.NDArray[Any], into: npt.NDArray[Any]) -> None:
+        """Put a cube's values back into the volume."""
+        here, there = self._both(into.shape)
+        into[there] = cube[here]
+
+    def holds(self, point: Sequence[float]) -> bool:
+        return all(b <= p < b + self.side for b, p in zip(self.begin, point, strict=True))
+
+    def _both(self, shape: Sequence[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+        """The overlap of cube and volume, as slices of each."""
+        begin = np.array(self.begin)
+        low = begin.clip(0)
+        high = np.minimum(begin + self.side, shape).clip(low)
+        return tuple(map(slice, low - begin, high - begin)), tuple(map(slice, low, high))
+
+
+def cube_around(points: Sequence[Sequence[int]], side: int = 128) -> Cube:
+    """The cube around the middle of all points; half a voxel is rounded down.
+
+    >>> cube_around([(100, 90, 80)]).begin
+    (36, 26, 16)
+    """
+    low, high = np.min(points, axis=0), np.max(points, axis=0) + 1
+    x, y, z = (int(n) // 2 - side // 2 for n in low + high)
+    return Cube((x, y, z), side)
+
+
+def resampled_size(size: Sequence[int], spacing_mm: Sequence[float], to_mm: float) -> Size:
+    """Voxels on each axis at another spacing, at least one."""
+    x, y, z = (max(1, round(n * s / to_mm)) for n, s in zip(size, spacing_mm, strict=True))
+    return x, y, z
+
+
+def resampled(values: Values, size: Sequence[int], spacing_mm: Sequence[float]) -> Values:
+    """A volume at another size, linear between voxel centres, without antialias.
+
+    Along the one axis of much larger spacing (three times the smallest) the nearest voxel
+    counts: nothing lies between slices that far apart.
+    """
+    largest = max(spacing_mm)
+    coarse = [axis for axis, spacing in enumerate(spacing_mm) if spacing == largest]
+    if largest / min(spacing_mm) <= _ANISOTROPIC or len(coarse) > 1:
+        return interpolated(values, size, "trilinear")
+    within = [n if axis not in coarse else values.shape[axis] for axis, n in enumerate(size)]
+    return interpolated(interpolated(values, within, "trilinear"), size, "nearest-exact")
 
 
 _TAKES = frozenset({"click", "scribble", "volume"})

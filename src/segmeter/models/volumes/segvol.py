@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -19,14 +18,14 @@ from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models.adapters import as_volume
-from segmeter.models.fetching.sources import ByHand, offer
-from segmeter.models.volumes.preparation import interpolated, kept_last
+from segmeter.models.fetching import ByHand, offer
+from segmeter.models.volumes.slices import interpolated
 from segmeter.models.weights import CheckpointModel, named_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from segmeter.models.volumes._sam3d_networks import SegVolNetwork
+    from segmeter.models.volumes._networks import SegVolNetwork
 
 Values = npt.NDArray[np.float32]
 Index = tuple[int, ...]
@@ -51,7 +50,7 @@ class SegVol(CheckpointModel):
     @cached_property
     def network(self) -> SegVolNetwork:
         """Read from its file when first needed, strictly but for the text encoder."""
-        from segmeter.models.volumes._sam3d_networks import SPARE, SegVolNetwork
+        from segmeter.models.volumes._networks import SPARE, SegVolNetwork
 
         tensors = named_tensors(self.weights_path, "model")
         bare = {
@@ -71,89 +70,83 @@ class SegVolEncodedScene:
 
     def __init__(self, network: SegVolNetwork, volume: Volume) -> None:
         self.network, self.volume = network, volume
-        self._blocks: OrderedDict[Index | None, Tensor] = OrderedDict()
 
     @cached_property
     def _cropped(self) -> tuple[Values, Index]:
         """The values, and the scene's index of their first voxel (below 0 where padded)."""
         values = foreground_normalised(np.asarray(self.volume.voxels, dtype=np.float32))
         lacking = [max(n - m, 0) for n, m in zip(self.network.size, values.shape, strict=True)]
-        before = [n // 2 for n in lacking]
+        before = tuple(n // 2 for n in lacking)
         padded = np.pad(values, [(b, n - b) for b, n in zip(before, lacking, strict=True)])
         bright = Mask.of(padded > 0)
         first = bright.low if bright else (0, 0, 0)
         last = bright.high if bright else padded.shape
-        part = padded[tuple(slice(a, b) for a, b in zip(first, last, strict=True))]
-        return part, tuple(a - b for a, b in zip(first, before, strict=True))
+        return padded[tuple(map(slice, first, last))], _minus(first, before)
 
     def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
         return [MaskPrediction(self._one(request.prompts)) for request in requests]
 
     def lost_prompts(self, rounds: Sequence[Sequence[Prompt]]) -> list[int]:
         """How many prompts of each round lie where everything is dark: the crop has them not."""
-        return [sum(not self._survives(prompt) for prompt in prompts) for prompts in rounds]
+        values, origin = self._cropped
+
+        def survives(prompt: Prompt) -> bool:
+            inside = np.rint(_points_and_labels([prompt])[0]) - origin
+            return bool(((inside >= 0) & (inside < values.shape)).all(axis=1).any())
+
+        return [sum(not survives(prompt) for prompt in prompts) for prompts in rounds]
 
     def vanishes(self, target: Mask) -> bool:
         """Whether nothing of a target is left in the small image of the whole."""
         values, origin = self._cropped
-        end = [o + n for o, n in zip(origin, values.shape, strict=True)]
         low = tuple(max(o, 0) for o in origin)
-        bits = target.crop(low, tuple(min(e, n) for e, n in zip(end, target.shape, strict=True)))
-        front = [a - o for a, o in zip(low, origin, strict=True)]
-        lacking = [n - f - m for n, f, m in zip(values.shape, front, bits.shape, strict=True)]
+        end = _plus(origin, values.shape)
+        bits = target.crop(low, tuple(map(min, end, target.shape)))
+        front = _minus(low, origin)
+        lacking = _minus(_minus(values.shape, front), bits.shape)
         whole = np.pad(bits, list(zip(front, lacking, strict=True))).astype(np.float32)
         return bool(target) and not interpolated(whole, self.network.size, "nearest-exact").any()
-
-    def _survives(self, prompt: Prompt) -> bool:
-        """Whether any point of a prompt lies inside the crop."""
-        values, origin = self._cropped
-        return any(
-            all(o <= round(p) < o + n for p, o, n in zip(point, origin, values.shape, strict=True))
-            for point in _points_and_labels([prompt])[0]
-        )
 
     def _one(self, prompts: Sequence[Prompt]) -> Mask:
         points, labels = _points_and_labels(prompts)
         if not points:
             return Mask.empty(self.volume.shape)
         values, origin = self._cropped
-        inside = [self._inside(point) for point in points]
-        small = [self._shrunk(point) for point in inside]
-        whole = self._decoded(None, small, labels)
+        last = np.subtract(values.shape, 1)
+        inside = (np.rint(points).astype(int) - origin).clip(0, last)
+        small = np.rint(inside * np.subtract(self.network.size, 1) / np.maximum(last, 1))
+        whole = self._decoded(None, small.tolist(), labels)
         rough = interpolated(whole, values.shape, "nearest-exact") > 0
         found = Mask.of(rough)
         if not found:
             return Mask.empty(self.volume.shape)
         logits = np.where(rough, 1.0, -1.0).astype(np.float32)
-        self._zoom_in(logits, list(zip(inside, labels, strict=True)), found)
-        return _placed(logits > 0, origin, self.volume.shape)
+        self._zoom_in(logits, list(zip(map(tuple, inside.tolist()), labels, strict=True)), found)
+        low = tuple(max(-o, 0) for o in origin)  # without what was padded
+        high = zip(self.volume.shape, origin, values.shape, strict=True)
+        part = tuple(slice(a, min(n - o, m)) for a, (n, o, m) in zip(low, high, strict=True))
+        return Mask.of(logits[part] > 0, _plus(low, origin), self.volume.shape)
 
     def _zoom_in(self, logits: Values, given: Labelled, rough: Mask) -> None:
         """Blocks around what was found, half overlapping; their mean replaces the rough logits."""
         low, high = _grown(rough, self.network.size)
-        place = tuple(slice(a, b) for a, b in zip(low, high, strict=True))
         summed = np.zeros([b - a for a, b in zip(low, high, strict=True)], np.float32)
         count = np.zeros_like(summed)
         starts = windows(low, high, self.network.size)
         for start in starts:
-            points, labels = self._near(start, given, rough, alone=len(starts) == 1)
-            if not points:
-                block = np.full(self.network.size, -1.0, np.float32)
-            else:
-                block = self._decoded(start, points, labels)
+            near = self._near(start, given, rough, alone=len(starts) == 1)
+            block = np.full(self.network.size, -1.0, np.float32)
+            if near:
+                block = self._decoded(start, [p for p, _ in near], [label for _, label in near])
             axes = zip(start, low, self.network.size, strict=True)
             here = tuple(slice(s - a, s - a + n) for s, a, n in axes)
-            inner = summed[here].shape
-            summed[here] += block[tuple(slice(n) for n in inner)]
+            summed[here] += block[tuple(map(slice, summed[here].shape))]
             count[here] += 1
-        logits[place] = summed / np.maximum(count, 1)
+        logits[tuple(map(slice, low, high))] = summed / np.maximum(count, 1)
 
-    def _near(
-        self, start: Index, given: Labelled, rough: Mask, alone: bool
-    ) -> tuple[list[Index], list[int]]:
+    def _near(self, start: Index, given: Labelled, rough: Mask, alone: bool) -> Labelled:
         """Points within a block, with the box given, or of the rough mask there."""
-        size = self.network.size
-        end = tuple(s + n for s, n in zip(start, size, strict=True))
+        end = _plus(start, self.network.size)
         clicks = [
             (_minus(p, start), label)
             for p, label in given
@@ -163,44 +156,37 @@ class SegVolEncodedScene:
         if not (alone and corners):
             part = Mask.of(rough.crop(start, end))
             corners = [_plus(part.low, start), _plus(part.high, start, -1)] if part else []
-        boxes = [(_minus(p, start), 2 + i) for i, p in enumerate(corners)]
-        both = clicks + boxes
-        return [p for p, _ in both], [label for _, label in both]
+        return clicks + [(_minus(p, start), 2 + i) for i, p in enumerate(corners)]
 
-    def _inside(self, point: Sequence[float]) -> Index:
-        """A scene's point as an index of the cropped values."""
-        values, origin = self._cropped
-        axes = zip(point, origin, values.shape, strict=True)
-        return tuple(min(max(round(p) - o, 0), n - 1) for p, o, n in axes)
+    @cached_property
+    def embedded(self) -> Callable[[Index | None], Tensor]:
+        """A function that embeds the block that starts at an index, or the whole made small.
 
-    def _shrunk(self, index: Index) -> Index:
-        values, _ = self._cropped
-        axes = zip(index, values.shape, self.network.size, strict=True)
-        return tuple(round(i * (m - 1) / max(n - 1, 1)) for i, n, m in axes)
-
-    def _embed(self, start: Index | None) -> Tensor:
-        """Cells of the block that starts there, or of the small image of the whole."""
+        It keeps the cells of the blocks used last.
+        """
         import torch
 
-        values, _ = self._cropped
-        size = self.network.size
-        if start is None:
-            block = interpolated(values, size, "nearest-exact")
-        else:
-            part = values[tuple(slice(s, s + n) for s, n in zip(start, size, strict=True))]
-            block = np.pad(part, [(0, n - m) for n, m in zip(size, part.shape, strict=True)])
-        device = next(self.network.parameters()).device
-        given = torch.from_numpy(np.ascontiguousarray(block))[None, None].to(device)
-        return self.network.encode(given)
+        network, (values, _) = self.network, self._cropped  # not `self`: it would stay alive
+        size, device = network.size, next(network.parameters()).device
+
+        @lru_cache(_KEPT_BLOCKS)
+        def embed(start: Index | None) -> Tensor:
+            if start is None:
+                block = interpolated(values, size, "nearest-exact")
+            else:
+                part = values[tuple(slice(s, s + n) for s, n in zip(start, size, strict=True))]
+                block = np.pad(part, [(0, n - m) for n, m in zip(size, part.shape, strict=True)])
+            return network.encode(torch.from_numpy(block)[None, None].to(device))
+
+        return embed
 
     def _decoded(
         self, start: Index | None, points: Sequence[Index], labels: Sequence[int]
     ) -> Values:
-        """Logits of a block, which is embedded once."""
         import torch
 
         with torch.no_grad():
-            cells = kept_last(self._blocks, start, self._embed, _KEPT_BLOCKS)
+            cells = self.embedded(start)
             at = torch.tensor(list(points), dtype=torch.float32, device=cells.device)
             found = self.network.decode(cells, at, torch.tensor(list(labels), device=cells.device))
         return np.asarray(found.float().cpu().numpy())
@@ -243,33 +229,18 @@ def _grown(mask: Mask, size: Index) -> tuple[Index, Index]:
 
 def _points_and_labels(prompts: Sequence[Prompt]) -> tuple[list[Sequence[float]], list[int]]:
     """Points with their labels; the last box counts, its corners come last."""
+    boxes = [p for p in prompts if isinstance(p, Box)]
+    strokes = [p for p in prompts if isinstance(p, Click | Scribble)]
+    if len(boxes) + len(strokes) != len(prompts):
+        raise BadInput(f"'{_NAME}' takes clicks, strokes and boxes only")
     points: list[Sequence[float]] = []
     labels: list[int] = []
-    box: Box | None = None
-    for prompt in prompts:
-        match prompt:
-            case Click(point, positive):
-                points.append(point)
-                labels.append(int(positive))
-            case Scribble(stroke, positive):
-                points += stroke
-                labels += [int(positive)] * len(stroke)
-            case Box():
-                box = prompt
-            case _:
-                raise BadInput(f"'{_NAME}' takes clicks, strokes and boxes only")
-    if box is not None:
-        points += [box.low, box.high]
-        labels += [2, 3]
-    return points, labels
-
-
-def _placed(bits: npt.NDArray[np.bool_], origin: Index, shape: tuple[int, ...]) -> Mask:
-    """A mask of the cropped values in the scene, without what was padded."""
-    low = tuple(max(-o, 0) for o in origin)
-    high = tuple(min(n - o, m) for n, o, m in zip(shape, origin, bits.shape, strict=True))
-    inside = bits[tuple(slice(a, b) for a, b in zip(low, high, strict=True))]
-    return Mask.of(inside, _plus(low, origin), shape)
+    for stroke in strokes:
+        own = (stroke.point,) if isinstance(stroke, Click) else stroke.points
+        points += own
+        labels += [int(stroke.positive)] * len(own)
+    corners = [boxes[-1].low, boxes[-1].high] if boxes else []
+    return [*points, *corners], [*labels, *([2, 3] if boxes else [])]
 
 
 def _minus(point: Index, start: Index) -> Index:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,23 +23,26 @@ from segmeter.core.capabilities import (
     capable,
 )
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, ModelCard, Prediction, ProtocolName, Request
 from segmeter.core.prompts import MaskHint, Prompt
 from segmeter.core.scenes import Image, Pixels, Scene, Volume
+from segmeter.core.seeds import fingerprint
 from segmeter.models.adapters import as_volume
-from segmeter.models.volumes.preparation import Heard, PreparedSlices, Values, prepared
 from segmeter.models.volumes.slices import (
     EncodesTogether,
     EncodesValues,
+    Heard,
     OfAnEncodedScene,
+    PreparedSlices,
     ReadsSlices,
     ReadsTargets,
     SliceRequest,
     SliceStore,
-    TakesPolicy,
-    content_key,
+    Values,
     flattened,
+    prepared,
     turned,
     turned_mask,
 )
@@ -126,34 +129,15 @@ class _TurnedBack:
         return turned_mask(self.inner.mask(candidate))
 
 
-class _Prepared:
-    """A volume's slices in both protocols, as a model sees them, each named by its content."""
+class _Prepared(dict[ProtocolName, PreparedSlices]):
+    """A volume's slices by protocol, as 0 to 255, with `names` of slices by their content."""
 
-    def __init__(self, volume: Volume, model: Slicewise) -> None:
-        self._volume, self._model = volume, model
-        self._slices: dict[ProtocolName, PreparedSlices] = {}
-        self._keys: dict[tuple[ProtocolName, int], str] = {}
+    def __init__(self, volume: Volume, family: str) -> None:
+        self.volume, self.family = volume, family
+        self.names: dict[tuple[ProtocolName, int], str] = {}
 
-    def key(self, protocol: ProtocolName, z: int, fresh: dict[int, Seen]) -> str:
-        """The slice's content as a key, kept; a slice prepared for it goes into `fresh`."""
-        place = (protocol, z)
-        if place not in self._keys:
-            fresh[z] = self.seen(protocol, z)
-            own = (self._volume.name, *place) if self._model.reads_targets else ()
-            self._keys[place] = content_key(fresh[z], *own)
-        return self._keys[place]
-
-    def slices(self, protocol: ProtocolName) -> PreparedSlices:
-        """All slices as 0 to 255, along the scene's axes."""
-        if protocol not in self._slices:
-            family = self._model.inner.card.family
-            self._slices[protocol] = prepared(self._volume, family, protocol)
-        return self._slices[protocol]
-
-    def seen(self, protocol: ProtocolName, z: int) -> Seen:
-        """A slice as the model takes it."""
-        values = self.slices(protocol).slice(z)
-        return self._model.seen(values if protocol == "published" else values[::-1, ::-1])
+    def __missing__(self, protocol: ProtocolName) -> PreparedSlices:
+        return self.setdefault(protocol, prepared(self.volume, self.family, protocol))
 
 
 @capable(FollowsProtocol, KeepsState)
@@ -173,7 +157,8 @@ class SliceEncodedScene:
     ) -> None:
         self.model, self.volume = model, volume
         self.protocol: ProtocolName = protocol
-        self._prepared = prepared or _Prepared(volume, model)
+        family = model.inner.card.family
+        self._prepared = _Prepared(volume, family) if prepared is None else prepared
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -188,7 +173,8 @@ class SliceEncodedScene:
     @property
     def window(self) -> tuple[float, float] | None:
         """Darkest and brightest value that the model sees; None where each slice has its own."""
-        return self._prepared.slices(self.protocol).shared_range
+        slices = self._prepared[self.protocol]
+        return slices.range if slices.preparation.scope in ("volume", "window") else None
 
     def in_protocol(self, protocol: ProtocolName) -> SliceEncodedScene:
         """The same volume in a protocol; embeddings are shared where slices agree."""
@@ -198,18 +184,13 @@ class SliceEncodedScene:
 
     def predict(self, requests: Sequence[Request]) -> list[Prediction]:
         """One prediction per request; the slices of all requests are predicted together."""
-        wanted: list[SliceRequest] = []
-        owners: list[int] = []
-        for index, request in enumerate(requests):
-            own = list(self._slice_requests(request))
-            wanted += own
-            owners += [index] * len(own)
-        answers: list[dict[int, Prediction]] = [{} for _ in requests]
-        for owner, part, found in zip(owners, wanted, self.predict_slices(wanted), strict=True):
-            answers[owner][part.z] = found
+        parts = [list(self._slice_requests(request)) for request in requests]
+        found = iter(self.predict_slices([part for own in parts for part in own]))
         return [
-            SlicewisePrediction(self, own, _state(request), self._heard(request))
-            for own, request in zip(answers, requests, strict=True)
+            SlicewisePrediction(
+                self, {part.z: next(found) for part in own}, _state(request), self._heard(request)
+            )
+            for own, request in zip(parts, requests, strict=True)
         ]
 
     def predict_slices(self, requests: Sequence[SliceRequest]) -> list[Prediction]:
@@ -247,20 +228,33 @@ class SliceEncodedScene:
         for z in slices:
             if not 0 <= z < self.shape[0]:
                 raise BadInput(f"{self.volume.name} has no slice {z}: it has {self.shape[0]}")
-        fresh: dict[int, Seen] = {}
-        keys = [self._prepared.key(self.protocol, z, fresh) for z in slices]
-        found = self.model.store.encoded_scenes(keys, partial(self._looks, slices, fresh))
+        fresh: dict[int, Seen] = {}  # slices that were prepared for their names
+        names = [self._name(z, fresh) for z in slices]
+
+        def encode(places: Sequence[int]) -> Sequence[EncodedScene]:
+            wanted = [slices[i] for i in places]
+            seen = [fresh[z] if z in fresh else self._seen(z) for z in wanted]
+            if self.model.reads_targets:
+                planes = zip(wanted, seen, strict=True)
+                return [self.model.inner.encode(self._with_targets(*plane)) for plane in planes]
+            return self.model.encode_slices(self.volume, seen)
+
+        found = self.model.store.encoded_scenes(names, encode)
         return [self.model.in_protocol(encoded, self.protocol) for encoded in found]
 
-    def _looks(
-        self, slices: Sequence[int], fresh: Mapping[int, Seen], places: Sequence[int]
-    ) -> Sequence[EncodedScene]:
-        wanted = [slices[i] for i in places]
-        seen = [fresh[z] if z in fresh else self._prepared.seen(self.protocol, z) for z in wanted]
-        if self.model.reads_targets:
-            planes = zip(wanted, seen, strict=True)
-            return [self.model.inner.encode(self._with_targets(*plane)) for plane in planes]
-        return self.model.encode_slices(self.volume, seen)
+    def _name(self, z: int, fresh: dict[int, Seen]) -> str:
+        """A slice's name by its content; one that is prepared for it goes into `fresh`."""
+        names, place = self._prepared.names, (self.protocol, z)
+        if place not in names:
+            fresh[z] = seen = np.ascontiguousarray(self._seen(z))
+            own = (self.volume.name, *place) if self.model.reads_targets else ()
+            names[place] = fingerprint(seen.dtype.str, *seen.shape, seen.tobytes(), *own)
+        return names[place]
+
+    def _seen(self, z: int) -> Seen:
+        """A slice as the model takes it."""
+        values = self._prepared[self.protocol].slice(z)
+        return self.model.seen(values[::-1, ::-1] if self.upright else values)
 
     def _with_targets(self, z: int, pixels: Seen) -> Image:
         """A slice with the targets in it, for synthetic models that are made from them."""
@@ -276,10 +270,7 @@ class SliceEncodedScene:
 
     def _slice_requests(self, request: Request) -> Iterator[SliceRequest]:
         state, given = _state(request), self._heard(request).passed
-        by_slice: dict[int, list[Prompt]] = {}
-        for prompt in given:
-            for z, flat in flattened(prompt):
-                by_slice.setdefault(z, []).append(flat)
+        by_slice = grouped_pairs(flat for prompt in given for flat in flattened(prompt))
         kept = state.called if self.protocol == "published" else state.inner.keys()
         if not _only_masks(request.prompts):
             by_slice = {z: own for z, own in by_slice.items() if not _only_masks(own)}
@@ -327,9 +318,10 @@ class Slicewise:
 
     def in_protocol(self, encoded: EncodedScene, protocol: ProtocolName) -> EncodedScene:
         """The same embedding with predictions of a protocol."""
-        if isinstance(self.inner, ReadsSlices) and isinstance(encoded, TakesPolicy):
-            return encoded.with_policy(self.inner.slice_policy(protocol))
-        return encoded
+        if not isinstance(self.inner, ReadsSlices):
+            return encoded
+        scene: Any = encoded
+        return scene.with_policy(self.inner.slice_policy(protocol))  # type: ignore[no-any-return]
 
     def seen(self, values: Values) -> Seen:
         """Input of the inner model for a prepared slice: values, or whole numbers 0 to 255."""

@@ -1,21 +1,28 @@
-"""RITM's network: HRNet with an OCR head, clicks and previous mask added in the stem.
+"""Networks of RITM and SimpleClick.
 
-HRNetV2: four resolutions side by side, joined again and again.
-
-Module names are those of the published checkpoints, so that their files load as they are.
+RITM: HRNetV2, four resolutions side by side, joined again and again, with an OCR head; clicks and
+previous mask are added in the stem. SimpleClick: a plain ViT with windows, a simple pyramid and an
+all-MLP head. Module names are those of the published checkpoints, so that their files load as they
+are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from segmeter.models.clicknets._zoom import normalised
-from segmeter.models.clicknets.containers import Ritm
+from segmeter.core.errors import BadInput
+from segmeter.models.clicknets.containers import Ritm, SimpleClick
+from segmeter.models.sam._decoder import channels_first, channels_last, named
+from segmeter.models.sam._resizing import normalised
+from segmeter.models.sam._vit import VitBlock
+
+_COLOURS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and deviation in 0..1
 
 
 def enlarge(x: Tensor, size: Sequence[int]) -> Tensor:
@@ -25,6 +32,10 @@ def enlarge(x: Tensor, size: Sequence[int]) -> Tensor:
 
 def conv3x3(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
+
+
+def _normed(convolution: nn.Conv2d, *more: nn.Module) -> nn.Sequential:
+    return nn.Sequential(convolution, nn.BatchNorm2d(convolution.out_channels), *more)
 
 
 class Bottleneck(nn.Module):
@@ -43,9 +54,7 @@ class Bottleneck(nn.Module):
         self.bn3 = nn.BatchNorm2d(outputs)
         self.downsample: nn.Module | None = None
         if inputs != outputs:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(inputs, outputs, 1, bias=False), nn.BatchNorm2d(outputs)
-            )
+            self.downsample = _normed(nn.Conv2d(inputs, outputs, 1, bias=False))
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.relu(self.bn1(self.conv1(x)))
@@ -74,9 +83,8 @@ class Exchange(nn.Module):
 
     def __init__(self, widths: Sequence[int], blocks: int) -> None:
         super().__init__()
-        self.branches = nn.ModuleList(
-            nn.Sequential(*(BasicBlock(width) for _ in range(blocks))) for width in widths
-        )
+        own = ([BasicBlock(width) for _ in range(blocks)] for width in widths)
+        self.branches = nn.ModuleList(nn.Sequential(*branch) for branch in own)
         self.fuse_layers = nn.ModuleList(
             nn.ModuleDict({str(j): _path(widths, j, i) for j in range(len(widths)) if j != i})
             for i in range(len(widths))
@@ -102,20 +110,17 @@ class Exchange(nn.Module):
 def _path(widths: Sequence[int], source: int, goal: int) -> nn.Module:
     """From one branch to another: a 1x1 on the way up, strided 3x3 steps on the way down."""
     if source > goal:
-        return nn.Sequential(
-            nn.Conv2d(widths[source], widths[goal], 1, bias=False), nn.BatchNorm2d(widths[goal])
-        )
+        return _normed(nn.Conv2d(widths[source], widths[goal], 1, bias=False))
     steps: list[nn.Module] = []
     for level in range(source + 1, goal + 1):
         last = level == goal
-        width = widths[goal] if last else widths[source]
-        parts = [conv3x3(widths[source], width, stride=2), nn.BatchNorm2d(width)]
-        steps.append(nn.Sequential(*parts) if last else nn.Sequential(*parts, nn.ReLU()))
+        step = conv3x3(widths[source], widths[goal] if last else widths[source], stride=2)
+        steps.append(_normed(step) if last else _normed(step, nn.ReLU()))
     return nn.Sequential(*steps)
 
 
-def _new_branch(inputs: int, outputs: int, stride: int) -> nn.Sequential:
-    return nn.Sequential(conv3x3(inputs, outputs, stride), nn.BatchNorm2d(outputs), nn.ReLU())
+def _new_branch(inputs: int, outputs: int, stride: int = 2) -> nn.Sequential:
+    return _normed(conv3x3(inputs, outputs, stride), nn.ReLU())
 
 
 class HRNet(nn.Module):
@@ -133,16 +138,14 @@ class HRNet(nn.Module):
         self.conv2 = conv3x3(64, 64, stride=2)
         self.bn2 = nn.BatchNorm2d(64)
         self.layer1 = nn.Sequential(*(Bottleneck(64 if k == 0 else 256, 64) for k in range(blocks)))
-        self.transition1 = nn.ModuleList(
-            [_new_branch(256, widths[0], 1), nn.Sequential(_new_branch(256, widths[1], 2))]
-        )
+        first, *lower = (nn.Sequential(_new_branch(a, b)) for a, b in pairwise([256, *widths[1:]]))
+        self.transition1 = nn.ModuleList([_new_branch(256, widths[0], 1), first])
         self.stage2 = nn.Sequential(Exchange(widths[:2], blocks))
-        self.transition2 = nn.ModuleDict({"2": nn.Sequential(_new_branch(widths[1], widths[2], 2))})
-        modules = 3 if small else 4
-        self.stage3 = nn.Sequential(*(Exchange(widths[:3], blocks) for _ in range(modules)))
-        self.transition3 = nn.ModuleDict({"3": nn.Sequential(_new_branch(widths[2], widths[3], 2))})
-        modules = 2 if small else 3
-        self.stage4 = nn.Sequential(*(Exchange(widths, blocks) for _ in range(modules)))
+        self.transition2 = nn.ModuleDict({"2": lower[0]})
+        third, fourth = (3, 2) if small else (4, 3)
+        self.stage3 = nn.Sequential(*(Exchange(widths[:3], blocks) for _ in range(third)))
+        self.transition3 = nn.ModuleDict({"3": lower[1]})
+        self.stage4 = nn.Sequential(*(Exchange(widths, blocks) for _ in range(fourth)))
 
     def features(self, image: Tensor, clicks: Tensor) -> Tensor:
         """`clicks` is the click branch's output, added inside the stem."""
@@ -222,19 +225,11 @@ class _Extractor(HRNet):
     def __init__(self, width: int, small: bool, ocr_width: int) -> None:
         super().__init__(width, small)
         channels = 15 * width
-        self.conv3x3_ocr = nn.Sequential(
-            nn.Conv2d(channels, 2 * ocr_width, 3, padding=1),
-            nn.BatchNorm2d(2 * ocr_width),
-            nn.ReLU(),
-        )
+        ocr, last = nn.Conv2d(channels, 2 * ocr_width, 3, padding=1), nn.Conv2d(channels, 1, 1)
+        self.conv3x3_ocr = _normed(ocr, nn.ReLU())
         self.ocr_distri_head = Distribute(ocr_width)
         self.cls_head = nn.Conv2d(2 * ocr_width, 1, 1)
-        self.aux_head = nn.Sequential(
-            nn.Conv2d(channels, channels, 1),
-            nn.BatchNorm2d(channels),
-            nn.ReLU(),
-            nn.Conv2d(channels, 1, 1),
-        )
+        self.aux_head = _normed(nn.Conv2d(channels, channels, 1), nn.ReLU(), last)
 
     def forward(self, image: Tensor, clicks: Tensor) -> tuple[Tensor, Tensor]:
         """Logits and auxiliary logits at a quarter of the resolution."""
@@ -269,4 +264,130 @@ class RitmNetwork(nn.Module):
 
     def both(self, image: Tensor, maps: Tensor) -> tuple[Tensor, Tensor]:
         """The logits and the auxiliary logits as the head gives them."""
-        return self.feature_extractor(normalised(image), self.maps_transform(maps))
+        return self.feature_extractor(normalised(image, *_COLOURS), self.maps_transform(maps))
+
+
+_WINDOW_PX = 224
+
+
+class _Backbone(nn.Module):
+    def __init__(self, shape: SimpleClick) -> None:
+        super().__init__()
+        self.patch, self.depth = shape.patch, shape.depth
+        self.grid = (shape.image // shape.patch, shape.image // shape.patch)
+        dim = shape.dim
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, dim))
+        self.pos_embed = nn.Parameter(torch.zeros(1, self.grid[0] * self.grid[1] + 1, dim))
+        self.patch_embed = named(proj=nn.Conv2d(3, dim, shape.patch, shape.patch))
+        layers, count = ("fc1", "fc2"), range(shape.depth)
+        self.blocks = nn.ModuleList(VitBlock(dim, shape.heads, layers=layers) for _ in count)
+        self.fc_norm = nn.LayerNorm(dim, eps=1e-6)  # left from pre-training, as is the head
+        self.head = nn.Linear(dim, 1000)
+
+    def forward(self, image: Tensor, clicks: Tensor) -> Tensor:
+        grid = (image.shape[-2] // self.patch, image.shape[-1] // self.patch)
+        windows = self._windows(grid)
+        x = channels_last(self.patch_embed(image) + clicks + self.positions(grid))
+        every = 6 if self.depth == 12 else self.depth // 4
+        for number, block in enumerate(self.blocks, start=1):
+            x = block(x, windows if number % every else None)
+        return channels_first(x)
+
+    def positions(self, grid: tuple[int, int]) -> Tensor:
+        """The position embedding of a grid, bicubic when it is not the trained one."""
+        table = self.pos_embed[:, 1:].transpose(1, 2).reshape(1, -1, *self.grid)
+        if grid == self.grid:
+            return table
+        return F.interpolate(table, size=grid, mode="bicubic", align_corners=False)
+
+    def _windows(self, grid: tuple[int, int]) -> tuple[int, int]:
+        """Sides of the windows, in patches."""
+        side = _WINDOW_PX // self.patch
+        down, across = grid[0] // side, grid[1] // side
+        if down < 1 or across < 1 or grid[0] % down or grid[1] % across:
+            raise BadInput(
+                f"SimpleClick cannot cut a grid of {grid[0]} x {grid[1]} patches into windows; "
+                f"use a zoom target whose sides are multiples of {_WINDOW_PX}"
+            )
+        return grid[0] // down, grid[1] // across
+
+
+_Norm = partial(nn.GroupNorm, 1)  # over all channels and pixels of one image
+
+
+class _Neck(nn.Module):
+    """One resolution made into four."""
+
+    def __init__(self, dim: int, outs: tuple[int, int, int, int]) -> None:
+        super().__init__()
+        c4, c8, c32 = max(2 * outs[0], dim // 2), max(outs[1], dim // 2), max(outs[3], 2 * dim)
+        self.down_4 = nn.Sequential(
+            nn.ConvTranspose2d(dim, c4, 2, stride=2), _Norm(c4), nn.GELU(),
+            nn.ConvTranspose2d(c4, c4 // 2, 2, stride=2), _Norm(c4 // 2),
+            nn.Conv2d(c4 // 2, outs[0], 1), _Norm(outs[0]), nn.GELU(),
+        )  # fmt: skip
+        self.down_8 = nn.Sequential(
+            nn.ConvTranspose2d(dim, c8, 2, stride=2), _Norm(c8),
+            nn.Conv2d(c8, outs[1], 1), _Norm(outs[1]), nn.GELU(),
+        )  # fmt: skip
+        self.down_16 = nn.Sequential(nn.Conv2d(dim, outs[2], 1), _Norm(outs[2]), nn.GELU())
+        self.down_32 = nn.Sequential(
+            nn.Conv2d(dim, c32, 2, stride=2), _Norm(c32),
+            nn.Conv2d(c32, outs[3], 1), _Norm(outs[3]), nn.GELU(),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return [self.down_4(x), self.down_8(x), self.down_16(x), self.down_32(x)]
+
+
+def _conv_relu(inputs: int, outputs: int) -> nn.Sequential:
+    return named(conv=nn.Conv2d(inputs, outputs, 1), act=nn.ReLU())
+
+
+class _Head(nn.Module):
+    def __init__(self, ins: tuple[int, int, int, int], channels: int) -> None:
+        super().__init__()
+        self.conv_seg = nn.Conv2d(channels, 1, 1)
+        self.convs = nn.ModuleList(_conv_relu(width, channels) for width in ins)
+        self.fusion_conv = _conv_relu(4 * channels, channels)
+        # Every checkpoint holds these two; the released ones do not use them.
+        self.up_conv1 = _double(channels)
+        self.up_conv2 = _double(channels // 2)
+
+    def forward(self, levels: list[Tensor]) -> Tensor:
+        size = levels[0].shape[-2:]
+        parts = [
+            F.interpolate(conv(x), size=size, mode="bilinear", align_corners=False)
+            for conv, x in zip(self.convs, levels, strict=True)
+        ]
+        return self.conv_seg(self.fusion_conv(torch.cat(parts, dim=1)))
+
+
+def _double(channels: int) -> nn.Sequential:
+    half = channels // 2
+    return nn.Sequential(
+        nn.ConvTranspose2d(channels, half, 2, stride=2), _Norm(half),
+        nn.Conv2d(half, half, 1), _Norm(half),
+    )  # fmt: skip
+
+
+class SimpleClickNetwork(nn.Module):
+    """Image `(B, 3, H, W)` in 0..1 and maps `(B, 3, H, W)` to logits `(B, 1, H, W)`."""
+
+    with_previous = True
+
+    def __init__(self, shape: SimpleClick) -> None:
+        super().__init__()
+        maps = nn.Conv2d(3, shape.dim, shape.patch, shape.patch)
+        self.patch_embed_coords = named(proj=maps)
+        self.backbone = _Backbone(shape)
+        self.neck = _Neck(shape.dim, shape.neck)
+        self.head = _Head(shape.neck, shape.head)
+
+    def forward(self, image: Tensor, maps: Tensor) -> Tensor:
+        return enlarge(self.small(image, maps), image.shape[-2:])
+
+    def small(self, image: Tensor, maps: Tensor) -> Tensor:
+        """The logits as the head gives them."""
+        tokens = self.backbone(normalised(image, *_COLOURS), self.patch_embed_coords(maps))
+        return self.head(self.neck(tokens))
