@@ -138,7 +138,7 @@ def test_methods_are_judged_on_the_same_images() -> None:
     for test in (against_baselines, against_swapped):
         with pytest.raises(BadInput, match=r"over 2 images .* over 1"):
             test([_sweep(2)], [_sweep(1)])
-        assert 0 <= test([_sweep(2)], [_sweep(2)]).value <= 1
+        assert 0 <= test([_sweep(2)], [_sweep(2)]).mean() <= 1
 
 
 def test_edge_maps_are_suppressed_however_wide_they_are() -> None:

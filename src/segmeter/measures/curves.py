@@ -16,9 +16,9 @@ precision does not fall steadily; `corrected_ap` and `corrected_r50` fix both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -95,45 +95,36 @@ class PooledCounts:
     prediction: Whole
 
     def __post_init__(self) -> None:
-        _check_sizes(self.thresholds, self._parts())
+        _check_sizes(self.thresholds, self.parts)
 
     @classmethod
     def of(
         cls, thresholds: Sequence[float] | Real, images: Sequence[Sequence[BoundaryCounts]]
     ) -> PooledCounts:
         """Gather the counts of each image at each threshold."""
-        names = ("matched_ground_truth", "ground_truth", "matched_prediction", "prediction")
         for place, row in enumerate(images, 1):
             if len(row) != len(thresholds):
                 raise BadInput(
                     f"image {place} has counts at {len(row)} thresholds, not {len(thresholds)}"
                 )
-        if not images:
-            raise BadInput("a sweep needs at least one image and one threshold")
+        names = ("matched_ground_truth", "ground_truth", "matched_prediction", "prediction")
         parts = [np.array([[getattr(c, n) for c in row] for row in images]) for n in names]
-        return cls(np.asarray(thresholds, dtype=np.float64), *parts)
+        size = len(images), len(thresholds)
+        return cls(np.asarray(thresholds, dtype=np.float64), *(p.reshape(size) for p in parts))
 
-    def of_set(self, rule: Rule) -> tuple[Real, Real]:
-        """Precision and recall of all images together at each threshold."""
-        return _rates(rule, True, *(part.sum(axis=0) for part in self._parts()))
+    @property
+    def parts(self) -> tuple[Whole, ...]:
+        matched, of_prediction = self.matched_ground_truth, self.matched_prediction
+        return matched, self.ground_truth, of_prediction, self.prediction
 
     def of_images(self, rule: Rule) -> tuple[Real, Real]:
         """Precision and recall of each image at each threshold."""
-        return _rates(rule, False, *self._parts())
+        return _rates(rule, False, *self.parts)
 
-    def of_choice(self, places: Whole, rule: Rule) -> tuple[float, float]:
-        """Precision and recall of all together, each image at a threshold of its own."""
-        rows = np.arange(len(places))
-        precision, recall = _rates(rule, True, *(p[rows, places].sum() for p in self._parts()))
-        return float(precision), float(recall)
-
-    def _parts(self) -> tuple[Whole, Whole, Whole, Whole]:
-        return (
-            self.matched_ground_truth,
-            self.ground_truth,
-            self.matched_prediction,
-            self.prediction,
-        )
+    @staticmethod
+    def of_set(rule: Rule, parts: Iterable[npt.NDArray[Any]]) -> tuple[Real, Real]:
+        """Precision and recall of all images together, from tables of images x thresholds."""
+        return _rates(rule, True, *(part.sum(axis=0) for part in parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,17 +136,19 @@ class MeanScores:
     recall: Real
 
     def __post_init__(self) -> None:
-        _check_sizes(self.thresholds, (self.precision, self.recall))
+        _check_sizes(self.thresholds, self.parts)
 
-    def of_set(self, rule: Rule) -> tuple[Real, Real]:
-        return self.precision.mean(axis=0), self.recall.mean(axis=0)
-
-    def of_images(self, rule: Rule) -> tuple[Real, Real]:
+    @property
+    def parts(self) -> tuple[Real, Real]:
         return self.precision, self.recall
 
-    def of_choice(self, places: Whole, rule: Rule) -> tuple[float, float]:
-        rows = np.arange(len(places))
-        return float(self.precision[rows, places].mean()), float(self.recall[rows, places].mean())
+    def of_images(self, rule: Rule) -> tuple[Real, Real]:
+        return self.parts
+
+    @staticmethod
+    def of_set(rule: Rule, parts: Iterable[npt.NDArray[Any]]) -> tuple[Real, Real]:
+        precision, recall = (part.mean(axis=0) for part in parts)
+        return precision, recall
 
 
 Sweep = PooledCounts | MeanScores
@@ -170,15 +163,16 @@ def summarize(sweep: Sweep, rule: Rule = "seism") -> Curve:
     (0.615, 0.2)
     """
     check_choice("rule", rule, get_args(Rule))
-    precision, recall = sweep.of_set(rule)
-    chosen = np.argmax(harmonics(*sweep.of_images(rule)), axis=1)
+    precision, recall = sweep.of_set(rule, sweep.parts)
+    chosen = np.argmax(harmonics(*sweep.of_images(rule)), axis=1)[:, None]
+    own_best = sweep.of_set(rule, (np.take_along_axis(part, chosen, 1) for part in sweep.parts))
     return Curve(
         rule,
         sweep.thresholds,
         precision,
         recall,
         ods=_best(sweep.thresholds, precision, recall, between=rule != "seism"),
-        ois=Point(None, *sweep.of_choice(chosen, rule)),
+        ois=Point(None, *(float(value[0]) for value in own_best)),
         ap=_area(precision, recall),
         r50=_recall_at_half(precision, recall) if rule == "edges" else None,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from segmeter.benchmarks.seism.pairs import BOUNDARY, MethodSweeps, PairScores
@@ -10,7 +10,6 @@ from segmeter.core import sections as page
 from segmeter.core.models import ProtocolName
 from segmeter.measures.meta import (
     Densities,
-    Discrimination,
     against_baselines,
     against_swapped,
     densities,
@@ -91,25 +90,13 @@ def _of_methods(
     """SABD, where there are baselines, and SISD."""
     if not methods or measure not in methods[0].own:
         return None, None
-
-    def trained(some: Sequence[MethodSweeps]) -> list[int] | None:
-        """Each method's best setting on its training images; the published protocol has none."""
-        there = [m.training for m in some if m.training is not None]
-        if not there or protocol == "published":
-            return None
-        return [sweeps.sweep(measure).best_setting() for sweeps in there]
-
-    def interval(found: Discrimination) -> Interval:
-        return Resampling(methods[0].images, seed="meta").interval(found.by_image)
-
     own, others = ([m.sweep(measure) for m in some] for some in (methods, baselines))
     away = [m.sweep(measure, swapped=True) for m in methods]
-    chosen = trained(methods)
-    swapped = interval(against_swapped(own, away, protocol, chosen))
+    drawn = Resampling(methods[0].images, seed="meta")
+    swapped = drawn.interval(against_swapped(own, away, protocol).mean(axis=0))
     if not baselines:
         return None, swapped
-    against = against_baselines(own, others, protocol, chosen, trained(baselines))
-    return interval(against), swapped
+    return drawn.interval(against_baselines(own, others, protocol).mean(axis=0)), swapped
 
 
 def known_measures() -> list[str]:
@@ -174,27 +161,26 @@ def _answer(ranked: Sequence[MetaRow]) -> page.Answer:
     )
 
 
-def _meta_table(ranked: Sequence[MetaRow]) -> page.Table:
-    def value(found: Interval | None) -> page.Cell:
-        return None if found is None else page.Value.of(found)
+_META = {"sihd": "SIHD", "sabd": "SABD", "sisd": "SISD", "overall": "Global"}
 
-    cells: dict[str, Callable[[MetaRow], page.Cell]] = {
-        "SIHD": lambda row: value(row.sihd),
-        "SABD": lambda row: value(row.sabd),
-        "SISD": lambda row: value(row.sisd),
-        "Global": lambda row: row.overall,
-    }
-    columns: dict[page.Column, Callable[[MetaRow], page.Cell]] = {
-        page.Column("measure"): lambda row: page.Label(
-            NAMES.get(row.measure, row.measure), protocol=row.protocol
-        )
-    }
-    for title, cell in cells.items():
-        if any(cell(row) is not None for row in ranked):
-            columns[page.Column(title, "%", digits=1, percent=True, better="higher")] = cell
+
+def _meta_table(ranked: Sequence[MetaRow]) -> page.Table:
+    def cell(row: MetaRow, name: str) -> page.Cell:
+        found: Interval | float | None = getattr(row, name)
+        return page.Value.of(found) if isinstance(found, Interval) else found
+
+    shown = [n for n in _META if any(getattr(row, n) is not None for row in ranked)]
+    columns = [page.Column(_META[n], "%", digits=1, percent=True, better="higher") for n in shown]
+    names = [NAMES.get(row.measure, row.measure) for row in ranked]
+    rows: list[list[page.Cell]] = [
+        [page.Label(name, protocol=row.protocol), *(cell(row, n) for n in shown)]
+        for name, row in zip(names, ranked, strict=True)
+    ]
     protocol = ranked[0].protocol
     caption = f"{protocol.capitalize()}: with 95 % intervals over images"
-    return page.Table.of(f"meta-measures-{protocol}", ranked, columns, caption)
+    return page.Table(
+        f"meta-measures-{protocol}", [page.Column("measure"), *columns], rows, caption
+    )
 
 
 def _densities(measure: str, pairs: PairScores) -> page.Chart:

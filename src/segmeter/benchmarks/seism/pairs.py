@@ -33,16 +33,12 @@ _PRECISION_RECALL = {"fop": ("pop", "rop"), "fr": ("pr", "rr"), "fb": ("pb", "rb
 _DISTANCES = ("voi",)
 
 
-class Annotated(Protocol):
-    """A dataset where people cut images into regions."""
+class Annotated(Dataset, Protocol):
+    """A dataset with images that people cut into regions."""
 
     def annotated(self) -> Sequence[str]: ...
 
     def partitions(self, scene: str) -> list[Labels]: ...
-
-
-class Pictured(Annotated, Dataset, Protocol):
-    """A dataset with images to segment and people's partitions of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +76,9 @@ class MethodSweeps:
     def sweep(self, measure: str, swapped: bool = False) -> Sweep:
         table = self.swapped if swapped else self.own
         sign = -1.0 if measure in _DISTANCES else 1.0
-        parts = [table[name] for name in _PRECISION_RECALL.get(measure, ())]
-        return Sweep(sign * table[measure], *parts)
+        precision, recall = map(table.get, _PRECISION_RECALL.get(measure, ("", "")))
+        training = None if self.training is None else self.training.sweep(measure)
+        return Sweep(sign * table[measure], precision, recall, training)
 
 
 def human_pairs(
@@ -168,22 +165,17 @@ def _image_pairs(
 
 
 def _scores(ground_truths: GroundTruths, prediction: Labels, measures: Sequence[str]) -> Scores:
-    found: Scores = {}
+    found = scores_of(compare(ground_truths.partitions, prediction), measures)
     for measure, grid in BOUNDARY.items():
         counts = ground_truths.boundaries(prediction, grid)
         if counts is not None:
             found[measure] = counts.f
-    if any(measure not in BOUNDARY for measure in measures):
-        found |= scores_of(compare(ground_truths.partitions, prediction), measures)
-    unknown = [measure for measure in measures if measure not in found]
-    if unknown:
-        raise BadInput(f"'{unknown[0]}' is not a measure of partitions; 'segmeter list measures'")
     return found
 
 
 def sweep_method(
     method: Method,
-    dataset: Pictured,
+    dataset: Annotated,
     measures: Sequence[str],
     limit: int | None = None,
     workers: int = 1,
@@ -204,7 +196,7 @@ def sweep_method(
 
 def _image_sweep(
     method: Method,
-    dataset: Pictured,
+    dataset: Annotated,
     other: Mapping[str, str],
     measures: Sequence[str],
     image: str,
@@ -217,9 +209,8 @@ def _image_sweep(
         labels = dataset.partitions(judge)
         ground_truths = GroundTruths.of(labels, ["pixel"] if "fb" in measures else [])
         away = {name: _turned(result, labels[0].shape) for name, result in results.items()}
-        found.append(
-            [_level_scores(level, measures) for level in levels_of(method, away, ground_truths)]
-        )
+        levels = levels_of(method, away, ground_truths)
+        found.append([_level_scores(level, measures) for level in levels])
     return found[0], found[1]
 
 
@@ -236,11 +227,8 @@ def _turned(result: Segmentation, shape: tuple[int, ...]) -> Segmentation:
 
 
 def _level_scores(level: Level, measures: Sequence[str]) -> Scores:
-    found = {} if level.comparison is None else scores_of(level.comparison, measures)
-    if level.boundaries is not None:
-        counts = level.boundaries
-        found |= {"fb": counts.f, "pb": counts.precision, "rb": counts.recall}
-    return found
+    regions = {} if level.comparison is None else scores_of(level.comparison, measures)
+    return regions | level.boundary_scores
 
 
 def _table(images: Sequence[Sequence[Scores]]) -> Columns:
