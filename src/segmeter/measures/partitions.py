@@ -195,27 +195,11 @@ def _pairs(table: Table) -> tuple[int, int, int]:
     )
 
 
-# Above this many cells the padded table is not written out in full.
-_MOST_CELLS = 1 << 22
-
-
 def _best_assignment(table: Table) -> int:
-    """The largest sum of shared pixels over one-to-one pairings of regions."""
-    if table.prediction_areas.size * table.ground_truth_areas.size > _MOST_CELLS:
-        return _best_sparse_assignment(table)
-    from scipy.optimize import linear_sum_assignment
+    """The largest sum of shared pixels over one-to-one pairings of regions.
 
-    full = np.zeros((table.prediction_areas.size, table.ground_truth_areas.size))
-    full[table.rows, table.columns] = table.shared
-    chosen = linear_sum_assignment(full, maximize=True)
-    return int(full[chosen].sum())
-
-
-def _best_sparse_assignment(table: Table) -> int:
-    """The same for large tables: each row may also stay alone, at no gain.
-
-    Every pairing then uses each row once, so one may be added to all gains, which keeps
-    the sparse solver from dropping zeros.
+    Each row may also stay alone, at no gain. Every pairing then uses each row once, so one may
+    be added to all gains, which keeps the sparse solver from dropping zeros.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching

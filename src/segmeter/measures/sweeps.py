@@ -3,11 +3,9 @@
 Thresholds of a map are nested, so equal numbers of pixels mean equal maps, which are matched
 once. Threads share the thresholds; the kernels run outside the interpreter's lock.
 
-The region benchmark of BSDS500: covering, PRI and VoI over a sweep.
-
-A method gives a partition at each of several settings. Covering is pooled: images with
-more annotators weigh more. PRI and VoI are averaged over annotators, then over images.
-Covering's *best* lets every ground-truth region choose its own setting.
+The region benchmark of BSDS500 also sweeps a method over its settings. Its covering is pooled:
+images with more annotators weigh more. Covering's *best* lets every ground-truth region choose
+its own setting.
 
     Arbelaez, Maire, Fowlkes, Malik. Contour detection and hierarchical image segmentation.
     IEEE TPAMI 33(5), 2011.
@@ -29,9 +27,8 @@ from segmeter.measures.boundaries import BoundaryCounts, count_boundaries
 from segmeter.measures.curves import Real, Rule
 from segmeter.measures.hierarchies import check_contour_size
 from segmeter.measures.matching import MAX_DIST
-from segmeter.measures.outlines import Grid, Outline, outline, thin
-from segmeter.measures.partitions import FORMULAS
-from segmeter.measures.tables import Comparison, Labels
+from segmeter.measures.outlines import Outline, thin
+from segmeter.measures.tables import Comparison
 
 THRESHOLDS: Real = np.arange(1, 100) / 100
 """0.01, 0.02 .. 0.99, as the benchmarks have it."""
@@ -86,28 +83,6 @@ def sweep_edge_map(
     return [counted[n] for n in pixels]
 
 
-def sweep_partitions(
-    ground_truths: Sequence[Outline],
-    partitions: Iterable[Labels],
-    grid: Grid = "pixel",
-    max_dist: float = MAX_DIST,
-    threads: int = 1,
-) -> list[BoundaryCounts]:
-    """Counts of a method's partitions, one a setting, against ground truths on the same grid.
-
-    >>> from segmeter.measures.boundaries import outlines
-    >>> labels = np.array([[1, 1, 2, 2]] * 4)
-    >>> len(sweep_partitions(outlines(labels), [labels, labels]))
-    2
-    """
-
-    def count(labels: Labels) -> BoundaryCounts:
-        return count_boundaries(ground_truths, outline(labels, grid), max_dist)
-
-    with ThreadPoolExecutor(max(1, threads)) as pool:
-        return list(pool.map(count, partitions))
-
-
 def contour_strengths(levels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The edge map of a hierarchy: at each pixel the strongest boundary to its right, below
     or around its lower-right corner.
@@ -132,55 +107,34 @@ def contour_strengths(levels: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class RegionCounts:
-    """One image over a sweep; arrays have one value per setting.
+class Covering:
+    """Covering of one image over a sweep.
 
-    `covered` sums area times best J over the regions of all annotators, out of
-    `coverable`; `prediction_covered` does so over the partition's regions, out of `pixels`.
+    `covered` sums area times best J over the regions of all annotators at each setting, out of
+    `coverable`; `best` is the same where every region has its own best setting.
     """
 
     covered: Real
     coverable: int
-    prediction_covered: Real
-    pixels: int
-    best_covered: float
-    pri: Real
-    voi: Real
+    best: float
 
 
-def region_counts(sweep: Iterable[Comparison]) -> RegionCounts:
-    """Counts of one image for the benchmark, from its comparisons at every setting.
+def covering(sweep: Iterable[Comparison]) -> Covering:
+    """Covering of one image for the benchmark, from its comparisons at every setting.
 
     >>> from segmeter.measures.tables import compare
     >>> labels = np.array([[1, 1, 2, 2]] * 2)
-    >>> type(region_counts([compare(labels, labels)])).__name__
-    'RegionCounts'
+    >>> covering([compare(labels, labels)]).best
+    8.0
     """
-    covered, prediction_covered, pri, voi = [], [], [], []
-    best: list[Real] = []
-    areas: list[Real] = []
-    pixels = 0
-    for comparison in sweep:
-        tables = comparison.tables
-        overlaps = [t.best_by_column(t.overlap) for t in tables]
-        areas, pixels = [t.ground_truth_areas.astype(np.float64) for t in tables], comparison.pixels
-        best = [np.maximum(*pair) for pair in zip(best or overlaps, overlaps, strict=True)]
-        covered.append(_weighted(areas, overlaps))
-        any_ground_truth = np.maximum.reduce([t.best_by_row(t.overlap) for t in tables])
-        prediction_covered.append(float(tables[0].prediction_areas @ any_ground_truth))
-        pri.append(FORMULAS["pri"](comparison))
-        voi.append(FORMULAS["voi"](comparison))
-    if not covered:
+    settings = [comparison.tables for comparison in sweep]
+    if not settings:
         raise BadInput("a sweep needs at least one setting")
-    return RegionCounts(
-        covered=np.array(covered),
-        coverable=len(areas) * pixels,
-        prediction_covered=np.array(prediction_covered),
-        pixels=pixels,
-        best_covered=_weighted(areas, best),
-        pri=np.array(pri),
-        voi=np.array(voi),
-    )
+    areas = [table.ground_truth_areas.astype(np.float64) for table in settings[0]]
+    overlaps = [[t.best_by_column(t.overlap) for t in tables] for tables in settings]
+    best = [np.maximum.reduce(of_each) for of_each in zip(*overlaps, strict=True)]
+    covered = np.array([_weighted(areas, each) for each in overlaps])
+    return Covering(covered, len(areas) * settings[0][0].pixels, _weighted(areas, best))
 
 
 def _weighted(areas: Sequence[Real], overlaps: Sequence[Real]) -> float:

@@ -18,7 +18,7 @@ from segmeter.measures.boundaries import BoundaryCounts, count_boundaries, outli
 from segmeter.measures.hierarchies import Hierarchy
 from segmeter.measures.outlines import Grid, Outline, outline
 from segmeter.measures.partitions import scores_of
-from segmeter.measures.sweeps import THRESHOLDS, region_counts, sweep_edge_map
+from segmeter.measures.sweeps import THRESHOLDS, covering, sweep_edge_map
 from segmeter.measures.tables import Comparison, Labels, Regions, compare, regions
 
 # Where a hierarchy's strengths are no numbers in 0..1, it is swept by number of regions.
@@ -196,12 +196,12 @@ def _region_columns(comparison: Comparison | None) -> Row:
     """All region measures, and what covering needs to be pooled; nothing for edge maps."""
     if comparison is None:
         return {}
-    counts = region_counts([comparison])
+    found = covering([comparison])
     return {
         "regions": int(comparison.tables[0].prediction_areas.size),
         **scores_of(comparison),
-        "covered": float(counts.covered[0]),
-        "coverable": counts.coverable,
+        "covered": float(found.covered[0]),
+        "coverable": found.coverable,
     }
 
 
@@ -211,4 +211,4 @@ def _best_covered(levels: Sequence[Level]) -> float | None:
     shapes = {tuple(t.ground_truth_areas.size for t in c.tables) for c in comparisons.values()}
     if len(shapes) != 1:  # edge maps have no regions, people have each their own ground truths
         return None
-    return region_counts(comparisons.values()).best_covered
+    return covering(comparisons.values()).best
