@@ -100,17 +100,18 @@ def percentile_interval(group: Group, values: Floats) -> Interval | None:
     if np.isnan(values).any():
         return None
     drawn = resampling(group)
-    draws = drawn.means(values)[:, 0] if drawn.clusters > 1 else np.empty(0)
-    return percentiles(float(values.mean()), draws)
+    return percentiles(float(values.mean()), drawn.means(values)[:, 0], drawn.clusters)
 
 
-def percentiles(value: float, draws: Floats) -> Interval:
-    """A number with the middle 95 % of what resampled sets give; no limits without draws.
+def percentiles(value: float, draws: Floats, images: int = 2) -> Interval:
+    """A number with the middle 95 % of what resampled sets give.
+
+    No limits without draws, or from a single image, which says nothing about others.
 
     >>> percentiles(2.0, np.array([1.0, 2.0, np.nan, 3.0])).value
     2.0
     """
-    known = draws[~np.isnan(draws)]
+    known = draws[~np.isnan(draws)] if images > 1 else draws[:0]
     low, high = np.quantile(known, (0.025, 0.975)) if known.size else (np.nan, np.nan)
     return Interval(value, float(low), float(high))
 

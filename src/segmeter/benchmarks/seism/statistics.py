@@ -8,7 +8,7 @@ benchmark of BSDS500; one setting for all images, chosen on the very same images
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -110,22 +110,24 @@ class SweptTables(Group):
         columns = {n: self.columns[n] for n in names} if places is None else self.at(names, places)
         resampled = value({n: self.drawn.means(column) for n, column in columns.items()})
         at_each = value({n: column.mean(axis=0) for n, column in columns.items()})
-        return self.interval(sign * float(at_each.max()), sign * resampled.max(axis=1))
+        draws = sign * resampled.max(axis=1)
+        return percentiles(sign * float(at_each.max()), draws, len(self.keys))
 
-    def of_curve(self, measure: str, number: Callable[[Curve], float]) -> Interval:
-        """A number of the curve, and of the curve of every resampled set."""
-        draws = [number(curve) for curve in self.resampled_curves(measure)]
-        return self.interval(number(self.curve(measure)), np.array(draws))
-
-    def interval(self, value: float, draws: Floats) -> Interval:
-        """A number with the limits of its draws; none for a single image."""
-        return percentiles(value, draws if len(self.keys) > 1 else draws[:0])
+    def of_curve(
+        self, measure: str, numbers: Mapping[str, Callable[[Curve], float]]
+    ) -> dict[str, Interval]:
+        """Numbers of the curve, with their limits from the curves of resampled sets."""
+        curve, drawn = self.curve(measure), list(self._resampled_curves(measure))
+        return {
+            name: percentiles(number(curve), np.array([*map(number, drawn)]), len(self.keys))
+            for name, number in numbers.items()
+        }
 
     def curve(self, measure: str = "fb") -> Curve:
         """Precision over recall of `fb`, counts pooled, or of `fop`, means over images."""
         return self._curve(measure, [self.columns[name] for name in _VALUES[measure][0]])
 
-    def resampled_curves(self, measure: str) -> Iterator[Curve]:
+    def _resampled_curves(self, measure: str) -> Iterator[Curve]:
         # Means over images; in thousandths of a pixel they are whole numbers near enough.
         scale = 1 if measure == "fop" else 1000
         means = [scale * self.drawn.means(self.columns[n]) for n in _VALUES[measure][0]]
@@ -141,8 +143,7 @@ class SweptTables(Group):
 
 def groups(run: Results) -> list[SweptTables]:
     """All methods of a run in both protocols, people left out."""
-    found = _load(run, "<>")
-    return [_group(tables, protocol) for tables in found for protocol in PROTOCOLS]
+    return [_group(tables, protocol) for tables in _load(run, "<>") for protocol in PROTOCOLS]
 
 
 def human_points(run: Results) -> dict[str, dict[str, Point]]:
@@ -189,7 +190,7 @@ def _best_covering(group: SweptTables, measure: str) -> Interval:
     """Covering where every region of the ground truth chooses its own setting."""
     covered, coverable = (group.columns[n][:, :1] for n in ("best_covered", "coverable"))
     draws = _ratio(group.drawn.means(covered), group.drawn.means(coverable))
-    return group.interval(float(covered.sum() / coverable.sum()), draws[:, 0])
+    return percentiles(float(covered.sum() / coverable.sum()), draws[:, 0], len(group.keys))
 
 
 _TITLES = {"fb": "F_b", "fop": "F_op", "covering": "covering", "pri": "PRI", "voi": "VoI"}
@@ -234,6 +235,7 @@ def _compared(name: str) -> Statistic:
     )
 
 
+_AREA: dict[str, Callable[[Curve], float]] = {"ap": lambda curve: curve.ap}
 STATISTICS = [
     *(_of(name, "ODS", lambda g, m: g.best(m), "published") for name in _VALUES),
     *(_of(name, "OIS", lambda g, m: g.best(m, g.own_best(m)), "published") for name in _VALUES),
@@ -243,7 +245,7 @@ STATISTICS = [
     ),
     _of("covering", "best", _best_covering, "published"),
     *(
-        _of(name, "AP", lambda g, m: g.of_curve(m, lambda c: c.ap), "published", several=True)
+        _of(name, "AP", lambda g, m: g.of_curve(m, _AREA)["ap"], "published", several=True)
         for name in ("fb", "fop")
     ),
     _compared("fb"),
