@@ -13,12 +13,14 @@ import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.models import PROTOCOLS, ProtocolName
 from segmeter.measures.detection_matching import (
@@ -283,29 +285,20 @@ def _cut(found: Detections, rules: Rules) -> Detections:
     """LVIS counts the best `most` of an image over all classes; others keep file order."""
     if not rules.federated:
         return found
-    by_image: dict[Any, list[int]] = {}
-    for number, record in enumerate(found):
-        by_image.setdefault(record["image_id"], []).append(number)
-    kept: list[int] = []
-    for numbers in by_image.values():
-        if len(numbers) > rules.most:
-            numbers = sorted(numbers, key=lambda n: -found[n]["score"])[: rules.most]
-        kept += numbers
-    return [found[n] for n in kept]
+    kept: list[Mapping[str, Any]] = []
+    for records in grouped(found, itemgetter("image_id")).values():
+        if len(records) > rules.most:
+            records = sorted(records, key=lambda r: -r["score"])[: rules.most]
+        kept += records
+    return kept
 
 
-Grouped = dict[tuple[Any, int], list[Mapping[str, Any]]]
-
-
-def _by_cell(records: Iterable[Mapping[str, Any]], rules: Rules) -> Grouped:
-    grouped: Grouped = {}
-    for record in records:
-        category = record["category_id"] if rules.by_class else 0
-        grouped.setdefault((record["image_id"], category), []).append(record)
-    if not rules.by_class:
-        for listed in grouped.values():
-            listed.sort(key=lambda r: r["category_id"])
-    return grouped
+def _by_cell(
+    records: Iterable[Mapping[str, Any]], rules: Rules
+) -> dict[tuple[Any, int], list[Mapping[str, Any]]]:
+    if rules.by_class:
+        return grouped(records, itemgetter("image_id", "category_id"))
+    return grouped(sorted(records, key=itemgetter("category_id")), lambda r: (r["image_id"], 0))
 
 
 def _searched(ground_truth: GroundTruth) -> dict[Any, set[int]]:
@@ -373,10 +366,8 @@ def _classes(
     found: Sequence[Cell], limits: tuple[float, float], rules: Rules
 ) -> list[list[Matched]]:
     """Matched cells of each class, in order of their images."""
-    by_class: dict[int, list[Matched]] = {}
-    for cell in found:
-        by_class.setdefault(cell.category, []).append(match(cell, limits, rules.most))
-    return list(by_class.values())
+    matched = (match(cell, limits, rules.most) for cell in found)
+    return list(grouped(matched, lambda one: one.category).values())
 
 
 def _mean(values: npt.NDArray[Any]) -> float:

@@ -141,11 +141,10 @@ class Scored(Group):
         """AP of masks, boundaries and boxes, and the quality of masks, with limits."""
         made: dict[str, Interval] = {}
         for prefix, kind in _KINDS.items():
-            # One image says nothing about others: no interval.
-            draws = self.draws[kind] if len(self.keys) > 1 else {}
             for name, value in self.scores[kind].items():
                 if not np.isnan(value):
-                    made[f"{prefix}{name}"] = percentiles(value, draws.get(name, np.empty(0)))
+                    draws = self.draws[kind].get(name, np.empty(0))
+                    made[f"{prefix}{name}"] = percentiles(value, draws, len(self.keys))
         return made | _quality(self.detections)
 
 

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.seism.sections import precision_recall_chart
-from segmeter.benchmarks.seism.statistics import COUNTS, SweptTables, set_fb
+from segmeter.benchmarks.seism.statistics import COUNTS, SweptTables, precision_recall_chart, set_fb
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Results
 from segmeter.core.scores_by_step import load_tables
