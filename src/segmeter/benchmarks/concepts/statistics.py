@@ -33,10 +33,10 @@ from segmeter.measures.concepts import (
     PairScore,
     best_annotator,
     concept_scores,
-    overlaps,
     score_pair,
     sums_of,
 )
+from segmeter.measures.detection_matching import pairwise_iou
 from segmeter.stats.comparisons import Paired
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.statistics import (
@@ -79,7 +79,7 @@ class Answered:
             truths = [t for t in truths if t.masks or not t.crowds]  # only crowds: nothing to score
         if not truths or not (self.pair.exhaustive or any(t.crowds for t in truths)):
             return None
-        iou = [overlaps(self.masks, t.masks) for t in truths]
+        iou = [pairwise_iou(self.masks, t.masks) for t in truths]
 
         @cache
         def of(many: int) -> PairScore:
@@ -153,7 +153,7 @@ class ConceptPairs(Group):
         for row, one in zip(table, self.answers, strict=True):
             truths = one.pair.annotators[0].masks
             if len(truths) == 1:
-                found = overlaps(list(one.masks[:5]), truths)[:, 0]
+                found = pairwise_iou(list(one.masks[:5]), truths)[:, 0]
                 row[:] = 0.0
                 row[: len(found)] = found
         return table

@@ -26,11 +26,10 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.scores_by_step import load_tables
 from segmeter.core.sections import Column, Note, Section, Table
 from segmeter.core.seeds import generator
-from segmeter.measures.detection_matching import Cell, taken_by
+from segmeter.measures.detection_matching import Cell, pairwise_iou, taken_by
 from segmeter.measures.detections import (
     Kind,
     Rules,
-    box_ious,
     cells,
     evaluator_scores,
     matched_scores,
@@ -301,11 +300,8 @@ def _pairs(
         return []
     ranked = sorted(range(len(found)), key=lambda k: -found[k]["score"])
     regular = np.zeros(len(things), dtype=bool)
-    overlaps = box_ious(
-        np.array([found[k]["bbox"] for k in ranked]),
-        np.array([truth.objects[k].box for k in things]),
-        regular,
-    )
+    boxes = [truth.objects[k].box for k in things]
+    overlaps = pairwise_iou([found[k]["bbox"] for k in ranked], boxes)
     classes = np.array([found[k]["category_id"] for k in ranked])
     overlaps[classes[:, None] != [truth.objects[k].category for k in things]] = 0.0
     (taken,) = taken_by(overlaps, regular, regular, np.array([0.5]))
