@@ -196,18 +196,9 @@ def count_boundaries(
 
 
 def _near(outline: Outline, points: Outline, radius: int) -> Bits:
-    """Which of `points` lie within a disc of some pixel of the outline.
+    """Which of `points` lie within a disc of some pixel of the outline."""
+    from scipy.spatial import KDTree
 
-    A row of the disc is a stretch of raster indices; two look-ups tell whether the outline
-    has a pixel in it.
-    """
-    width = outline.shape[1]
-    y, x = np.divmod(points.places, width)
-    near = np.zeros(len(points), dtype=bool)
-    for dy in range(-radius, radius + 1):
-        half = math.isqrt(radius * radius - dy * dy)
-        start = (y + dy) * width
-        first = np.searchsorted(outline.places, start + np.maximum(x - half, 0))
-        beyond = np.searchsorted(outline.places, start + np.minimum(x + half, width - 1), "right")
-        near |= beyond > first
-    return near
+    ours, theirs = (np.column_stack(np.divmod(o.places, o.shape[1])) for o in (outline, points))
+    distances, _ = KDTree(ours).query(theirs, distance_upper_bound=radius + 0.5)
+    return np.asarray(distances <= radius)
