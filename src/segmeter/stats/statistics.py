@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from segmeter.core.benchmarks import Difference, Group, SummaryRow
+from segmeter.core.grouping import grouped
 from segmeter.stats.comparisons import Paired, PairedValues, holm, pairwise_tables
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.null_distributions import Null
@@ -258,10 +259,7 @@ def comparisons(groups: Iterable[G]) -> list[list[G]]:
     >>> [len(members) for members in comparisons([group, group])]
     [2]
     """
-    found: dict[tuple[type[G], str, str, str], list[G]] = {}
-    for group in groups:
-        found.setdefault((type(group), *group.comparison), []).append(group)
-    return list(found.values())
+    return list(grouped(groups, lambda group: (type(group), *group.comparison)).values())
 
 
 def differences_of(
@@ -302,11 +300,8 @@ def corrected_together(
     >>> corrected_together([])
     []
     """
-    families: dict[Hashable, list[int]] = {}
-    for place, d in enumerate(found):
-        families.setdefault(family(d), []).append(place)
     made = list(found)
-    for places in families.values():
+    for places in grouped(range(len(found)), lambda i: family(found[i])).values():
         adjusted = holm([found[i].p for i in places])
         for i, p in zip(places, adjusted, strict=True):
             made[i] = replace(found[i], p_holm=p)
@@ -370,11 +365,11 @@ def _if_enough(d: Difference, fewest: int) -> Difference:
 
 def _alike(columns: Sequence[Sequence[Floats]]) -> list[list[int]]:
     """Places of statistics that are known of the same objects."""
-    found: dict[bytes, list[int]] = {}
-    for place, values in enumerate(columns):
-        mask = b"".join(np.isfinite(v).tobytes() for v in values)
-        found.setdefault(mask, []).append(place)
-    return list(found.values())
+
+    def known(place: int) -> bytes:
+        return b"".join(np.isfinite(values).tobytes() for values in columns[place])
+
+    return list(grouped(range(len(columns)), known).values())
 
 
 def _by_group(members: Sequence[Group], statistic: Statistic) -> list[Difference]:
