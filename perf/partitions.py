@@ -18,7 +18,7 @@ from boundaries import SHARED, TIMING, Labels, drawn_partitions
 from segmeter.datasets.bsds500 import Bsds500
 from segmeter.measures.hierarchies import Hierarchy, sweep
 from segmeter.measures.partitions import scores, scores_of
-from segmeter.measures.sweeps import THRESHOLDS
+from segmeter.measures.curves import THRESHOLDS
 from segmeter.models.partitioners import SlicHierarchy
 from stopwatch import milliseconds, row
 

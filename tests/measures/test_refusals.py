@@ -17,12 +17,12 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.measures.boundaries import boundary_f
 from segmeter.measures.clickability_maps import compare, compare_samples, nss, pde
+from segmeter.measures.curves import sweep_edge_map
 from segmeter.measures.meta import Sweep, against_baselines, against_swapped, human_discrimination
 from segmeter.measures.objects import boundary_iou
 from segmeter.measures.outlines import Outline, plain_thin, thin
 from segmeter.measures.partitions import objects_and_parts, scores
 from segmeter.measures.suppression import suppress
-from segmeter.measures.sweeps import sweep_edge_map
 from segmeter.stats.comparisons import (
     PairedValues,
     difference,

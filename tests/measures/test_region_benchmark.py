@@ -10,8 +10,8 @@ import pytest
 
 from segmeter.core.errors import BadInput
 from segmeter.datasets.image_files import read_values
+from segmeter.measures.curves import covering
 from segmeter.measures.partitions import FORMULAS
-from segmeter.measures.sweeps import covering
 from segmeter.measures.tables import Comparison, compare
 
 from .label_maps import annotations

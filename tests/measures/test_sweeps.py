@@ -15,10 +15,15 @@ from segmeter.core.errors import BadInput
 from segmeter.datasets.bsds500 import Bsds500
 from segmeter.datasets.image_files import read_values
 from segmeter.measures.boundaries import count_boundaries, outlines
-from segmeter.measures.curves import PooledCounts, summarize
+from segmeter.measures.curves import (
+    THRESHOLDS,
+    PooledCounts,
+    contour_strengths,
+    summarize,
+    sweep_edge_map,
+)
 from segmeter.measures.hierarchies import Hierarchy
 from segmeter.measures.outlines import Outline, outline, pixel_grid
-from segmeter.measures.sweeps import THRESHOLDS, contour_strengths, sweep_edge_map
 
 
 def test_edge_maps_have_the_counts_of_the_edges_toolbox(golden: Path) -> None:

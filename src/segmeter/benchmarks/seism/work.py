@@ -15,10 +15,10 @@ from segmeter.core.models import Method, Segmentation
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
 from segmeter.measures.boundaries import BoundaryCounts, count_boundaries, outlines
+from segmeter.measures.curves import THRESHOLDS, covering, sweep_edge_map
 from segmeter.measures.hierarchies import Hierarchy
 from segmeter.measures.outlines import Grid, Outline, outline
 from segmeter.measures.partitions import scores_of
-from segmeter.measures.sweeps import THRESHOLDS, covering, sweep_edge_map
 from segmeter.measures.tables import Comparison, Labels, Regions, compare, regions
 
 # Where a hierarchy's strengths are no numbers in 0..1, it is swept by number of regions.

@@ -26,7 +26,7 @@ from segmeter.core.models import ProtocolName, Segmentation
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import DatasetCard, Image, Scene
 from segmeter.engine import run_plan
-from segmeter.measures.sweeps import THRESHOLDS
+from segmeter.measures.curves import THRESHOLDS
 from segmeter.store import Run
 
 SHAPE = (100, 130)
