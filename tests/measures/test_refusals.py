@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from segmeter.core import catalogue
+from segmeter.core.benchmarks import Group
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.measures.boundaries import boundary_f
@@ -24,7 +25,6 @@ from segmeter.measures.outlines import Outline, plain_thin, thin
 from segmeter.measures.partitions import objects_and_parts, scores
 from segmeter.measures.suppression import suppress
 from segmeter.stats.comparisons import (
-    PairedValues,
     difference,
     paired_permutation_tests,
     pairwise_tables,
@@ -70,10 +70,11 @@ def test_a_difference_that_is_no_number_is_refused_not_called_certain() -> None:
 
 
 def test_models_are_compared_where_both_have_a_value() -> None:
-    keys = list("abcde")
-    first = PairedValues("one", keys, keys, np.array([[1.0], [np.nan], [3.0], [4.0], [np.inf]]))
-    second = PairedValues("two", keys, keys, np.array([[0.0], [0.0], [np.nan], [2.0], [0.0]]))
-    (found,) = pairwise_tables(("d", "u", "corrected"), ["x"], [first, second])
+    clusters = tuple("abcde")
+    keys = tuple((scene, "") for scene in clusters)
+    groups = [Group(model, "d", "u", "corrected", keys, clusters) for model in ("one", "two")]
+    values = ([1.0, np.nan, 3.0, 4.0, np.inf], [0.0, 0.0, np.nan, 2.0, 0.0])
+    (found,) = pairwise_tables(["x"], groups, [np.array(column)[:, None] for column in values])
     assert (found.targets, found.value) == (2, 1.5)
     assert found.p == 0.5
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from segmeter.core.benchmarks import Difference, Group, SummaryRow
 from segmeter.core.grouping import grouped
-from segmeter.stats.comparisons import Paired, PairedValues, holm, pairwise_tables
+from segmeter.stats.comparisons import Paired, holm, pairwise_tables
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.null_distributions import Null
 
@@ -328,7 +328,6 @@ def standing_out(
 
 def _pairs(members: Sequence[Group], asked: Sequence[Statistic]) -> list[Difference]:
     """All pairs of one comparison in all statistics, those with equal draws at once."""
-    where = members[0].comparison
     made: dict[str, list[Difference]] = {s.name: [] for s in asked}
     together: list[Statistic] = []
     columns: list[list[Floats]] = []
@@ -344,17 +343,9 @@ def _pairs(members: Sequence[Group], asked: Sequence[Statistic]) -> list[Differe
             together.append(statistic)
             columns.append(values)
     for chosen in _alike(columns):
-        samples = [
-            PairedValues(
-                group.model,
-                group.keys,
-                group.clusters,
-                np.stack([columns[k][i] for k in chosen], axis=1),
-            )
-            for i, group in enumerate(members)
-        ]
-        for d in pairwise_tables(where, [together[k].name for k in chosen], samples):
-            made[d.statistic].append(replace(d, unit=members[0].unit))
+        values = [np.stack([columns[k][i] for k in chosen], axis=1) for i in range(len(members))]
+        for d in pairwise_tables([together[k].name for k in chosen], members, values):
+            made[d.statistic].append(d)
     return [_if_enough(d, s.fewest) for s in asked for d in made[s.name]]
 
 
