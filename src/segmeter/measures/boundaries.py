@@ -101,13 +101,7 @@ def object_boundary_f(
     return counts.f if counts.defined else 1.0
 
 
-@measure(
-    "fb-morphological",
-    both_empty=1.0,
-    one_empty=0.0,
-    cite="perazzi2016",
-    dimensions=(2,),
-)
+@measure("fb-morphological", both_empty=1.0, one_empty=0.0, cite="perazzi2016", dimensions=(2,))
 def morphological_f(
     ground_truth: Mask, prediction: Mask, ignore: Mask | None = None, tolerance: float = 0.008
 ) -> float:

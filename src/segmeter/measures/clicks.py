@@ -217,7 +217,7 @@ def _correlation(points: Floats) -> float:
     """Pearson's r of the two coordinates; NaN when one does not vary."""
     if (points == points[0]).all(axis=0).any():
         return math.nan
-    return float(np.corrcoef(points, rowvar=False)[0, 1])
+    return float(np.asarray(np.corrcoef(points, rowvar=False))[0, 1])
 
 
 def _assignment(costs: Floats) -> float:

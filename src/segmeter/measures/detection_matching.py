@@ -27,6 +27,7 @@ from segmeter.core.masks import Mask
 
 Real = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+Side = Sequence[Any] | npt.NDArray[Any]
 
 THRESHOLDS: Real = np.linspace(0.5, 0.95, 10)
 RECALLS: Real = np.linspace(0.0, 1.0, 101)
@@ -121,7 +122,7 @@ def flags_at(flags: Flags, places: npt.NDArray[np.intp]) -> Flags:
     return np.append(flags, False)[places]
 
 
-def pairwise_iou(ones: Sequence[Any], others: Sequence[Any], crowd: Flags | None = None) -> Real:
+def pairwise_iou(ones: Side, others: Side, crowd: Flags | None = None) -> Real:
     """IoU of all pairs of masks of images, or of boxes (x, y, width, height); `(n, m)`.
 
     Where the other is a crowd region, the share of the one inside it. An empty mask has 0.

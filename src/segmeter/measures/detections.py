@@ -311,13 +311,13 @@ def _overlaps(
     """IoU of all pairs, detections x ground truths, and the detections' areas."""
     if kind == "bbox":
         boxes = np.array([d["bbox"] for d in found], dtype=float).reshape(-1, 4)
-        theirs = [t["bbox"] for t in ground_truths]
-        return pairwise_iou(boxes, theirs, crowd), boxes[:, 2] * boxes[:, 3]
+        given = [t["bbox"] for t in ground_truths]
+        return pairwise_iou(boxes, given, crowd), boxes[:, 2] * boxes[:, 3]
     masks, others = ([_mask(record, size) for record in side] for side in (found, ground_truths))
     ious = pairwise_iou(masks, others, crowd)
     if kind == "boundary":
-        bands = ([band(m, band_reach(m.shape)) for m in side] for side in (masks, others))
-        ious = np.minimum(ious, pairwise_iou(*bands, crowd))
+        mine, theirs = ([band(m, band_reach(m.shape)) for m in side] for side in (masks, others))
+        ious = np.minimum(ious, pairwise_iou(mine, theirs, crowd))
     return ious, np.array([m.area for m in masks], dtype=float)
 
 
@@ -339,8 +339,8 @@ def _classes(
     return [each for each in classes if any(one.ground_truths for one in each)]
 
 
-def _mean(values: npt.ArrayLike) -> float:
-    return float(np.mean(values)) if np.size(values) else math.nan
+def _mean(values: Real | Sequence[Real]) -> float:
+    return float(np.mean(values)) if len(values) else math.nan
 
 
 def _mean_known(values: Real) -> Real:

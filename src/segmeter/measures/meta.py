@@ -205,10 +205,8 @@ def _scores(values: Real, which: str) -> Real:
 
 
 def _density(scores: Real, limits: Real, centres: Real) -> Real:
-    places = np.searchsorted(limits, scores, side="right") - 1
     # The last bin has no upper limit to lie below: only its own limit counts.
-    places = places[(places < limits.size - 1) | (scores == limits[-1])]
-    counts = np.bincount(places, minlength=limits.size).astype(np.float64)
+    counts = np.histogram(scores, np.append(limits, limits[-1]))[0].astype(np.float64)
     total = float((counts[1:] + counts[:-1]) @ np.diff(centres)) / 2
     return counts / total if total > 0 else counts
 

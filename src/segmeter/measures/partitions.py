@@ -26,17 +26,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
+from statistics import fmean
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.measures import Better, measure
-from segmeter.measures.objects_and_parts import (
-    FopProtocol,
-    count_objects_and_parts,
-    harmonic,
-)
+from segmeter.measures.objects_and_parts import FopProtocol, count_objects_and_parts, harmonic
 from segmeter.measures.tables import Comparison, GroundTruths, Labels, Real, Table, compare
 
 Formula = Callable[[Comparison], float]
@@ -88,8 +85,8 @@ def _op(protocol: FopProtocol) -> Callable[[Comparison], Triple]:
 
 def _pair(comparison: Comparison) -> Triple:
     pairs = [_pairs(table) for table in comparison.tables]
-    precision = _mean([both / mine if mine else math.nan for both, mine, _ in pairs])
-    recall = _mean([both / theirs if theirs else math.nan for both, _, theirs in pairs])
+    precision = fmean([both / mine if mine else math.nan for both, mine, _ in pairs])
+    recall = fmean([both / theirs if theirs else math.nan for both, _, theirs in pairs])
     return harmonic(precision, recall), precision, recall
 
 
@@ -113,7 +110,7 @@ def _add(
     truth, or the share of pixels that are `covered`, or not `lost`; `scores` has it as well."""
 
     def formula(comparison: Comparison) -> float:
-        value = _mean([of_table(t) for t in comparison.tables])
+        value = fmean([of_table(t) for t in comparison.tables])
         share = value / (1 if over == "tables" else comparison.pixels)
         return 1 - share if over == "lost" else share
 
@@ -147,10 +144,6 @@ def objects_and_parts(
     1.0
     """
     return count_objects_and_parts(compare(ground_truths, prediction), protocol).f
-
-
-def _mean(values: list[float] | list[int]) -> float:
-    return math.fsum(values) / len(values)
 
 
 def _voi(table: Table) -> float:

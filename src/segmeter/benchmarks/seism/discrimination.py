@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.benchmarks.report_parts import published_rows
-from segmeter.benchmarks.seism.work import GroundTruths, Level, levels_of, results_of
+from segmeter.benchmarks.seism.work import GroundTruths, levels_of, results_of
 from segmeter.core import sections as page
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Method, ProtocolName, Segmentation
@@ -91,10 +91,7 @@ class MethodSweeps:
 
 
 def human_pairs(
-    dataset: Annotated,
-    measures: Sequence[str],
-    limit: int | None = None,
-    workers: int = 1,
+    dataset: Annotated, measures: Sequence[str], limit: int | None = None, workers: int = 1
 ) -> PairScores:
     """Score every annotation against the others of its image, and against all of another.
 
@@ -219,25 +216,22 @@ def _image_sweep(
         ground_truths = GroundTruths.of(labels, ["pixel"] if "fb" in measures else [])
         away = {name: _turned(result, labels[0].shape) for name, result in results.items()}
         levels = levels_of(method, away, ground_truths)
-        found.append([_level_scores(level, measures) for level in levels])
+        found.append(
+            [
+                level.boundary_scores
+                | ({} if level.comparison is None else scores_of(level.comparison, measures))
+                for level in levels
+            ]
+        )
     return found[0], found[1]
 
 
 def _turned(result: Segmentation, shape: tuple[int, ...]) -> Segmentation:
     """A result that fits a ground truth of the other orientation."""
-
-    def fit(array: npt.NDArray[Any] | None, shape: tuple[int, ...]) -> npt.NDArray[Any] | None:
-        return None if array is None else turned(array, shape)
-
-    levels = fit(result.levels, tuple(2 * side + 1 for side in shape))
-    return Segmentation(
-        labels=fit(result.labels, shape), levels=levels, edges=fit(result.edges, shape)
-    )
-
-
-def _level_scores(level: Level, measures: Sequence[str]) -> Scores:
-    regions = {} if level.comparison is None else scores_of(level.comparison, measures)
-    return regions | level.boundary_scores
+    sizes = {"labels": shape, "levels": tuple(2 * side + 1 for side in shape), "edges": shape}
+    parts = {name: getattr(result, name) for name in sizes}
+    fitting = {n: turned(part, sizes[n]) for n, part in parts.items() if part is not None}
+    return Segmentation(**fitting)
 
 
 def _table(images: Sequence[Sequence[Scores]]) -> Columns:

@@ -19,7 +19,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.models import PROTOCOLS, Method, Model, ModelCard, ProtocolName, Segmentation
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
-from segmeter.measures.boundaries import BoundaryCounts, outlines
+from segmeter.measures.boundaries import outlines
 from segmeter.measures.curves import THRESHOLDS, contour_strengths, sweep_edge_map
 from segmeter.measures.suppression import suppress, suppress_along_gradient
 from segmeter.models.automatic.candidates import Kept, crop_candidates
@@ -167,8 +167,8 @@ def _gradient(scene: Scene, filtered: Callable[[Single, int], Single]) -> Segmen
     down, across = (np.stack([filtered(p, axis) for p in planes]) for axis in (0, 1))
     strength = np.hypot(down, across)
     best = strength.argmax(axis=0)[None]
-    of_best = (np.take_along_axis(part, best, axis=0)[0] for part in (strength, down, across))
-    return Segmentation(edges=thinned(*of_best, "corrected"))
+    strongest, y, x = (np.take_along_axis(a, best, axis=0)[0] for a in (strength, down, across))
+    return Segmentation(edges=thinned(strongest, y, x, "corrected"))
 
 
 def _maps(kept: Kept) -> Iterator[Single]:
@@ -201,19 +201,18 @@ def work(method: Method, scene: Scene, plan: Plan) -> list[Row]:
     else:
         results = dict.fromkeys(plan.protocols, method.segment(scene))
     seconds = time.perf_counter() - started
-    known: dict[int, list[BoundaryCounts]] = {}  # protocols may share one map
-    rows: list[Row] = []
-    for protocol, result in results.items():
-        if id(result) not in known:
-            edges, threads = _edges(result, scene), plan.threads
-            known[id(result)] = sweep_edge_map(ground_truths, edges, rule="edges", threads=threads)
-        rows += [
-            {"protocol": protocol, "threshold": threshold, "f": counts.f, "cluster": scene.id}
-            | pixel_counts(counts)
-            | {"seconds_encode": seconds}
-            for threshold, counts in zip(THRESHOLDS.tolist(), known[id(result)], strict=True)
-        ]
-    return rows
+    maps = {id(result): _edges(result, scene) for result in results.values()}
+    counted = {  # protocols may share one map
+        key: sweep_edge_map(ground_truths, edges, rule="edges", threads=plan.threads)
+        for key, edges in maps.items()
+    }
+    return [
+        {"protocol": protocol, "threshold": threshold, "f": counts.f, "cluster": scene.id}
+        | pixel_counts(counts)
+        | {"seconds_encode": seconds}
+        for protocol, result in results.items()
+        for threshold, counts in zip(THRESHOLDS.tolist(), counted[id(result)], strict=True)
+    ]
 
 
 def _edges(result: Segmentation, scene: Scene) -> Single:

@@ -62,14 +62,14 @@ def groups(run: Results) -> list[EdgeTables]:
     ]
 
 
+def _statistic(name: str) -> Statistic:
+    return Statistic(
+        name, name.upper(), "", 3, "higher", of=EdgeTables, whole=lambda g: g.estimates[name]
+    )
+
+
 STATISTICS = [
-    *(
-        Statistic(
-            name, name.upper(), "", 3, "higher", of=EdgeTables,
-            whole=lambda g, name=name: g.estimates[name],
-        )
-        for name in MEASURES
-    ),
+    *map(_statistic, MEASURES),
     Statistic(
         "f", "F", "", 3, "higher", of=EdgeTables, tested="yes",
         values=lambda g: set_fb(g.at(COUNTS, g.best_elsewhere("fb")))[:, 0],
