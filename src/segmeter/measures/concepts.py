@@ -112,13 +112,8 @@ def best_annotator(scores: Sequence[PairScore], protocol: ProtocolName) -> PairS
     empty = [one for one in scores if one.outcome == "TN"]
     if empty:
         return empty[-1]
-    best = scores[0]
-    for one in scores[1:]:
-        gain = float(one.f1.mean() - best.f1.mean())
-        fixes = one.outcome == "TP" and best.outcome != "TP"
-        if gain > 0 or (protocol == "corrected" and gain == 0 and fixes):
-            best = one
-    return best
+    right = {"TP"} if protocol == "corrected" else set()
+    return max(scores, key=lambda one: (float(one.f1.mean()), one.outcome in right))
 
 
 def sums_of(scores: Sequence[PairScore]) -> Floats:

@@ -101,23 +101,12 @@ def _ways(corners: int) -> list[tuple[Triangle, ...]]:
 
 def _loops(code: int) -> list[Floats]:
     """Loops of edge middles, `(corners, 3)` each, that part inside from outside."""
+    import networkx
+
     inside = {c for place, c in enumerate(_CORNERS) if code >> place & 1}
     few = inside if len(inside) <= 4 else set(_CORNERS) - inside
-    joined: dict[Edge, list[Edge]] = {}
-    for one, two in _cuts(few):
-        joined.setdefault(one, []).append(two)
-        joined.setdefault(two, []).append(one)
-    return list(_closed(joined))
-
-
-def _closed(joined: dict[Edge, list[Edge]]) -> Iterator[Floats]:
-    left = sorted(joined)
-    while left:
-        loop = [left[0]]
-        while following := [edge for edge in joined[loop[-1]] if edge not in loop]:
-            loop.append(following[0])
-        left = [edge for edge in left if edge not in loop]
-        yield np.array([np.mean(edge, axis=0) for edge in loop])
+    loops = networkx.cycle_basis(networkx.Graph(_cuts(few)))
+    return [np.array([np.mean(edge, axis=0) for edge in loop]) for loop in loops]
 
 
 def _cuts(few: set[Corner]) -> Iterator[tuple[Edge, Edge]]:

@@ -103,12 +103,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
     [0.03, 0.06, 0.06]
     """
     order = np.argsort(p_values, kind="stable")
-    many = len(p_values)
-    adjusted, largest = [0.0] * many, 0.0
-    for rank, place in enumerate(order):
-        largest = max(largest, min(1.0, (many - rank) * p_values[place]))
-        adjusted[place] = largest
-    return adjusted
+    steps = np.arange(len(order), 0, -1) * np.asarray(p_values, dtype=float)[order]
+    adjusted = np.empty(len(order))
+    adjusted[order] = np.maximum.accumulate(np.fmin(1.0, steps))
+    return [float(p) for p in adjusted]
 
 
 def _finite(gaps: Floats) -> Floats:
@@ -173,11 +171,8 @@ def spearman(table: Floats) -> Floats:
     """
     from scipy.stats import rankdata
 
-    ranks = rankdata(table, axis=0)
-    away = ranks - ranks.mean(axis=0)
-    lengths = np.sqrt((away**2).sum(axis=0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((away.T @ away) / np.outer(lengths, lengths))
+        return np.atleast_2d(np.corrcoef(rankdata(table, axis=0), rowvar=False))
 
 
 def pairwise_tables(

@@ -150,9 +150,7 @@ def fit_ratings(ratings: Ratings) -> RatingModel:
     if len(ratings.scores) < len(models) + 2:
         raise BadInput("a mixed-effects model needs more ratings than there are")
     scores = np.asarray(ratings.scores, dtype=float)
-    place = {name: k for k, name in enumerate(models)}
-    design = np.zeros((scores.size, len(models)))
-    design[np.arange(scores.size), [place[name] for name in ratings.models]] = 1.0
+    design = np.equal.outer(ratings.models, models).astype(float)
     factors: dict[str, Sequence[Hashable]] = {
         "target:model": list(zip(ratings.targets, ratings.models, strict=True)),
         "rater:model": list(zip(ratings.raters, ratings.models, strict=True)),

@@ -230,7 +230,9 @@ def _turned(result: Segmentation, shape: tuple[int, ...]) -> Segmentation:
     """A result that fits a ground truth of the other orientation."""
     sizes = {"labels": shape, "levels": tuple(2 * side + 1 for side in shape), "edges": shape}
     parts = {name: getattr(result, name) for name in sizes}
-    fitting = {n: turned(part, sizes[n]) for n, part in parts.items() if part is not None}
+    fitting: dict[str, Any] = {
+        n: turned(part, sizes[n]) for n, part in parts.items() if part is not None
+    }
     return Segmentation(**fitting)
 
 
