@@ -160,21 +160,11 @@ def regions(labels: Labels | Regions, what: str = "the label map") -> Regions:
     """
     if isinstance(labels, Regions):
         return labels
-    checked = _checked(labels, what)
-    flat = np.ascontiguousarray(checked).reshape(-1)
-    count = number_regions if compiled is None else compiled.number_regions
-    numbers, areas = count(flat)
-    return Regions((checked.shape[0], checked.shape[1]), numbers, areas)
-
-
-def _checked(labels: Labels, what: str) -> Labels:
-    """Labels in one of the types that the kernel counts."""
     check_labels(labels, what, _MOST_PIXELS)
-    if labels.dtype == np.bool_:
-        return labels.astype(np.uint8)
-    if labels.dtype in (np.uint8, np.uint16, np.int32, np.int64):
-        return labels if labels.dtype.isnative else labels.astype(labels.dtype.newbyteorder("="))
-    return labels.astype(np.int64)
+    counted = labels.dtype in (np.uint8, np.uint16, np.int32, np.int64)  # types of the kernel
+    flat = np.ascontiguousarray(labels if counted else labels.astype(np.int64)).reshape(-1)
+    count = number_regions if compiled is None else compiled.number_regions
+    return Regions((labels.shape[0], labels.shape[1]), *count(flat))
 
 
 def _table(ground_truth: Regions, prediction: Regions) -> Table:

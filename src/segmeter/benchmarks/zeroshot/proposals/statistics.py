@@ -59,13 +59,8 @@ class Proposed(Group):
 
     def each(self, objects_of: str, number: int) -> Floats:
         """Recall of each image; NaN, and so not compared, where it has no object."""
-        found = np.full(len(self.keys), np.nan)
         counts = self.counts(objects_of, number)
-        if counts is not None:
-            matched, objects = counts
-            some = np.flatnonzero(objects > 0)
-            found[some] = average_recall_of(matched[some], objects[some])
-        return found
+        return np.full(len(self.keys), np.nan) if counts is None else average_recall_of(*counts)
 
 
 def groups(run: Results) -> list[Proposed]:
