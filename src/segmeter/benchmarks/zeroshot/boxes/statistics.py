@@ -68,12 +68,9 @@ class Detections:
         layout["categories"] += [{"id": n, "name": str(n), "frequency": "f"} for n in more]
         return layout
 
-    @property
-    def federated(self) -> bool:
-        return any(ground_truth.federated for ground_truth in self.ground_truths)
-
     def rules(self, kind: Kind) -> Rules:
-        return Rules(kind, self.federated, True, _LVIS_MOST if self.federated else _COCO_MOST)
+        federated = any(truth.federated for truth in self.ground_truths)
+        return Rules(kind, federated, most=_LVIS_MOST if federated else _COCO_MOST)
 
     @cached_property
     def weights(self) -> Floats:

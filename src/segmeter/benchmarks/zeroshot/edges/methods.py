@@ -105,11 +105,10 @@ class AutomaticEdges:
             filled = np.flatnonzero(kept.boxes[:, 2:].max(axis=1, initial=0) > 0)
             boxes, scores = kept.boxes[filled], kept.scores[filled]
             return filled[suppress_boxes(boxes, scores, limit, "corrected")]
-        batches = []
-        for number in range(len(kept.parts)):
-            mine = np.flatnonzero(kept.part == number)
-            batches.append(mine[suppress_boxes(kept.boxes[mine], kept.scores[mine], limit)])
-        first = np.concatenate(batches)
+        batches = (np.flatnonzero(kept.part == number) for number in range(len(kept.parts)))
+        first = np.concatenate(
+            [b[suppress_boxes(kept.boxes[b], kept.scores[b], limit)] for b in batches]
+        )
         return first[suppress_boxes(kept.boxes[first], kept.scores[first], limit)]
 
 
