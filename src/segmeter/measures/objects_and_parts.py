@@ -190,7 +190,7 @@ def _judge(table: Table, protocol: FopProtocol) -> tuple[_Side, _Side]:
 
 
 def _side(places: npt.NDArray[np.int32], judged: Flags, *cells: Flags | Real) -> _Side:
-    """What the cells say, added up for each region."""
+    """Values of cells, added up for each region."""
     return _Side(judged, np.stack([np.bincount(places, c, judged.size) for c in cells]))
 
 

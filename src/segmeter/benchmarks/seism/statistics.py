@@ -150,7 +150,17 @@ def groups(run: Results) -> list[SweptTables]:
 
 def human_points(run: Results) -> dict[str, dict[str, Point]]:
     """People's precision and recall by dataset and measure, each judged by the others."""
-    return {tables.dataset: _human_points(tables) for tables in _load(run, "=")}
+    found = {}
+    for tables in _load(run, "="):
+        # Counts pooled over images and annotators; means over annotators, then over images.
+        recalled, ground_truth, precise, prediction = (np.nansum(tables.table(n)) for n in COUNTS)
+        precision, recall = (np.nanmean(tables.table(n), axis=1).mean() for n in ("pop", "rop"))
+        fb = precise / max(prediction, 1), recalled / max(ground_truth, 1)
+        found[tables.dataset] = {
+            "fb": Point(None, *map(float, fb)),
+            "fop": Point(None, float(precision), float(recall)),
+        }
+    return found
 
 
 def _load(run: Results, people: str) -> list[Tables]:
@@ -174,18 +184,6 @@ def _group(tables: Tables, protocol: ProtocolName) -> SweptTables:
     places = np.arange(len(settings.pop()), dtype=np.float64)
     who = (tables.model, tables.dataset, "", protocol)
     return SweptTables(*who, tables.keys, tables.clusters, columns, places)
-
-
-def _human_points(tables: Tables) -> dict[str, Point]:
-    """Counts pooled over images and annotators; means over annotators, then over images."""
-    recalled, ground_truth, precise, prediction = (np.nansum(tables.table(n)) for n in COUNTS)
-    precision, recall = (np.nanmean(tables.table(n), axis=1).mean() for n in ("pop", "rop"))
-    return {
-        "fb": Point(
-            None, float(precise / max(prediction, 1)), float(recalled / max(ground_truth, 1))
-        ),
-        "fop": Point(None, float(precision), float(recall)),
-    }
 
 
 def _best_covering(group: SweptTables, measure: str) -> Interval:
@@ -322,7 +320,9 @@ def precision_recall_chart(
         marks.append(page.Points("people", [people.recall], [people.precision], ["people"]))
     for name, curve in ranked:
         if len(curve.recall) > 1:
-            marks.append(_drawn(name, curve))
+            # From low to high recall, so that its name stands where it has room.
+            order = slice(None, None, -1 if curve.recall[0] > curve.recall[-1] else 1)
+            marks.append(page.Line(name, curve.recall[order], curve.precision[order]))
         single = [name] if len(curve.recall) == 1 else []
         marks.append(page.Points(name, [curve.ods.recall], [curve.ods.precision], single))
     legend = [f"[{people.f:.3f}] people"] if people is not None else []
@@ -335,12 +335,6 @@ def precision_recall_chart(
         marks,
         caption=f"Grey: equal F, 0.1 to 0.9. Dots: ODS. [ODS OIS AP] {'; '.join(legend)}.",
     )
-
-
-def _drawn(name: str, curve: Curve) -> page.Line:
-    """The curve from low to high recall, so that its name stands where it has room."""
-    order = slice(None, None, -1 if curve.recall[0] > curve.recall[-1] else 1)
-    return page.Line(name, curve.recall[order], curve.precision[order])
 
 
 def _iso_line(f: float) -> page.Line:
