@@ -25,9 +25,8 @@ from scipy.spatial import cKDTree
 import plain_boundaries
 from segmeter.datasets.bsds500 import Bsds500
 from segmeter.measures.boundaries import BoundaryCounts, boundary_counts, outlines
-from segmeter.measures.curves import PooledCounts, summarize
+from segmeter.measures.curves import THRESHOLDS, PooledCounts, summarize, sweep_edge_map
 from segmeter.measures.suppression import suppress
-from segmeter.measures.sweeps import THRESHOLDS, sweep_edge_map
 from stopwatch import milliseconds, row
 
 SHARED = Path(os.environ.get("SEGMETER_SHARED", Path(__file__).parents[2] / "shared"))

@@ -16,9 +16,10 @@ from statistics import mean
 import plain_partitions
 from boundaries import SHARED, TIMING, Labels, drawn_partitions
 from segmeter.datasets.bsds500 import Bsds500
-from segmeter.measures.hierarchies import Hierarchy, sweep
+from segmeter.measures.curves import THRESHOLDS
+from segmeter.measures.hierarchies import Hierarchy
 from segmeter.measures.partitions import scores, scores_of
-from segmeter.measures.sweeps import THRESHOLDS
+from segmeter.measures.tables import compare
 from segmeter.models.partitioners import SlicHierarchy
 from stopwatch import milliseconds, row
 
@@ -63,7 +64,8 @@ def levels_by_merging(data: Bsds500, name: str) -> None:
         return [scores(ground_truths, hierarchy.labels(t)) for t in thresholds]
 
     def merged() -> list[dict[str, float]]:
-        return [scores_of(level) for level in sweep(ground_truths, hierarchy, thresholds)]
+        finest = compare(ground_truths, hierarchy.finest)
+        return [scores_of(finest.merged(hierarchy.groups(t))) for t in thresholds]
 
     print()
     row(

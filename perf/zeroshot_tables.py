@@ -121,7 +121,7 @@ def edge_table(rows: list[dict[str, Any]]) -> str:
     found: Any = Rows(rows)
     lines = ["| method | reading | ODS | OIS | AP | R50 |", "|---|---|---:|---:|---:|---:|"]
     for group in groups(found):
-        limits = [group.estimate(name) for name in MEASURES]
+        limits = [group.estimates[name] for name in MEASURES]
         cells = [f"{i.value:.3f} ({i.low:.3f}-{i.high:.3f})" for i in limits]
         lines.append(f"| {group.model} | {group.protocol} | {' | '.join(cells)} |")
     return "\n".join([*lines, "", f"{len({r['scene'] for r in rows})} images"])

@@ -31,7 +31,6 @@ USERS = {
 SAME_WORD = {
     "datasets/click_benchmarks.py",
     "measures/curves.py",
-    "measures/sweeps.py",
     "models/clicknets/clicknet.py",
     "users/replay.py",
 }

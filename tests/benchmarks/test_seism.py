@@ -14,20 +14,17 @@ import pytest
 from segmeter.api.meta import _draw_densities
 from segmeter.benchmarks.seism import Seism
 from segmeter.benchmarks.seism.discrimination import (
+    MethodSweeps,
     densities_of,
+    human_pairs,
     meta_rows,
     meta_sections,
-)
-from segmeter.benchmarks.seism.methods import ResultsFolder
-from segmeter.benchmarks.seism.pairs import (
-    MethodSweeps,
-    human_pairs,
     partners,
     sweep_method,
     turned,
 )
-from segmeter.benchmarks.seism.sections import sections
-from segmeter.benchmarks.seism.statistics import groups, human_points
+from segmeter.benchmarks.seism.methods import ResultsFolder
+from segmeter.benchmarks.seism.statistics import groups, human_points, sections
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound

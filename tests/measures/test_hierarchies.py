@@ -14,9 +14,9 @@ from hypothesis.extra import numpy as arrays
 
 from segmeter.core.errors import BadInput
 from segmeter.datasets.image_files import read_values
-from segmeter.measures.hierarchies import Hierarchy, partition_at, sweep
+from segmeter.measures.hierarchies import Hierarchy, partition_at
 from segmeter.measures.partitions import scores, scores_of
-from segmeter.measures.tables import regions
+from segmeter.measures.tables import compare, regions
 from segmeter.models.partitioners import quadtree_levels
 
 from .label_maps import Labels
@@ -41,10 +41,9 @@ def test_a_level_by_merging_is_the_level_by_cutting(levels: Labels, threshold: f
 def test_a_sweep_gives_the_measures_of_every_level(levels: Labels, data: st.DataObject) -> None:
     hierarchy = Hierarchy.of(levels)
     ground_truth = data.draw(arrays.arrays(np.int64, hierarchy.shape, elements=st.integers(0, 3)))
-    thresholds = [0, 0.25, 0.6, 1]
-    for threshold, level in zip(
-        thresholds, sweep(ground_truth, hierarchy, thresholds), strict=True
-    ):
+    finest = compare(ground_truth, hierarchy.finest)
+    for threshold in (0, 0.25, 0.6, 1):
+        level = finest.merged(hierarchy.groups(threshold))
         wanted = scores(ground_truth, partition_at(levels, threshold))
         assert scores_of(level) == pytest.approx(wanted, nan_ok=True)
 

@@ -62,8 +62,8 @@ def test_sabd_and_sisd_of_2013_come_out_eleven_of_twelve(golden: Path) -> None:
             return Sweep(np.array([[float(row[name])] for row in rows]))
 
         methods = [column(name) for name in METHODS]
-        sabd = against_baselines(methods, [column("QuadTree")]).value
-        sisd = against_swapped(methods, [column(f"{name}_swapped") for name in METHODS]).value
+        sabd = against_baselines(methods, [column("QuadTree")]).mean()
+        sisd = against_swapped(methods, [column(f"{name}_swapped") for name in METHODS]).mean()
         assert sabd == pytest.approx(wanted["sabd"], abs=1e-9)
         assert sisd == pytest.approx(wanted["sisd"], abs=1e-9)
         table = wanted["cvpr2013_table"]
@@ -85,19 +85,19 @@ def test_every_method_is_taken_at_its_best_setting(golden: Path, measure: str) -
         assert sweep(name).best_setting() == wanted["index"], name
     methods = [sweep(name) for name in METHODS]
     swapped = [sweep(f"{name}_swapped") for name in METHODS]
-    sabd = against_baselines(methods, [sweep("QuadTree")])
-    assert sabd.value == pytest.approx(expected["sabd"], abs=1e-9)
-    assert against_swapped(methods, swapped).value == pytest.approx(expected["sisd"], abs=1e-9)
+    sabd = against_baselines(methods, [sweep("QuadTree")]).mean()
+    assert sabd == pytest.approx(expected["sabd"], abs=1e-9)
+    assert against_swapped(methods, swapped).mean() == pytest.approx(expected["sisd"], abs=1e-9)
     # Chosen on the other images, the settings hardly move on two hundred of them.
-    corrected = against_baselines(methods, [sweep("QuadTree")], "corrected").value
-    assert corrected == pytest.approx(sabd.value, abs=0.02)
+    corrected = against_baselines(methods, [sweep("QuadTree")], "corrected").mean()
+    assert corrected == pytest.approx(sabd, abs=0.02)
 
 
 def test_ties_are_right_when_published_and_half_when_corrected() -> None:
     method, equal = Sweep(np.array([[0.5], [0.7]])), Sweep(np.array([[0.5], [0.1]]))
-    assert against_baselines([method], [equal]).value == 1
-    assert against_baselines([method], [equal], "corrected").value == 0.75
-    assert against_swapped([method], [equal], "corrected").by_image.tolist() == [0.5, 1]
+    assert against_baselines([method], [equal]).mean() == 1
+    assert against_baselines([method], [equal], "corrected").mean() == 0.75
+    assert against_swapped([method], [equal], "corrected").tolist() == [[0.5, 1]]
 
 
 def test_corrected_settings_are_chosen_without_the_image_itself() -> None:
@@ -109,9 +109,13 @@ def test_corrected_settings_are_chosen_without_the_image_itself() -> None:
 
 
 def test_settings_may_come_from_other_data() -> None:
-    sweep, baseline = Sweep(np.array([[0.9, 0.1]])), Sweep(np.array([[0.5]]))
-    assert against_baselines([sweep], [baseline], "corrected", settings=[1]).value == 0
-    assert against_swapped([sweep], [Sweep(np.array([[0.0, 0.5]]))], settings=[0]).value == 1
+    first, second = (Sweep(np.array([row])) for row in ([1.0, 0.0], [0.0, 1.0]))
+    values, baseline = np.array([[0.9, 0.1]]), Sweep(np.array([[0.5]]))
+    method = Sweep(values, training=second)
+    assert against_baselines([method], [baseline], "corrected").tolist() == [[0]]
+    assert against_baselines([method], [baseline]).tolist() == [[1]]
+    method, swapped = Sweep(values, training=first), Sweep(np.array([[0.0, 0.5]]))
+    assert against_swapped([method], [swapped], "corrected").tolist() == [[1]]
 
 
 @given(st.integers(0, 1000))

@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 
 from segmeter.core import catalogue
+from segmeter.core.benchmarks import Group
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.measures.boundaries import boundary_f
 from segmeter.measures.clickability_maps import compare, compare_samples, nss, pde
+from segmeter.measures.curves import sweep_edge_map
 from segmeter.measures.meta import Sweep, against_baselines, against_swapped, human_discrimination
 from segmeter.measures.objects import boundary_iou
 from segmeter.measures.outlines import Outline, plain_thin, thin
 from segmeter.measures.partitions import objects_and_parts, scores
 from segmeter.measures.suppression import suppress
-from segmeter.measures.sweeps import sweep_edge_map
 from segmeter.stats.comparisons import (
-    PairedValues,
     difference,
     paired_permutation_tests,
     pairwise_tables,
@@ -70,10 +70,11 @@ def test_a_difference_that_is_no_number_is_refused_not_called_certain() -> None:
 
 
 def test_models_are_compared_where_both_have_a_value() -> None:
-    keys = list("abcde")
-    first = PairedValues("one", keys, keys, np.array([[1.0], [np.nan], [3.0], [4.0], [np.inf]]))
-    second = PairedValues("two", keys, keys, np.array([[0.0], [0.0], [np.nan], [2.0], [0.0]]))
-    (found,) = pairwise_tables(("d", "u", "corrected"), ["x"], [first, second])
+    clusters = tuple("abcde")
+    keys = tuple((scene, "") for scene in clusters)
+    groups = [Group(model, "d", "u", "corrected", keys, clusters) for model in ("one", "two")]
+    values = ([1.0, np.nan, 3.0, 4.0, np.inf], [0.0, 0.0, np.nan, 2.0, 0.0])
+    (found,) = pairwise_tables(["x"], groups, [np.array(column)[:, None] for column in values])
     assert (found.targets, found.value) == (2, 1.5)
     assert found.p == 0.5
 
@@ -138,7 +139,7 @@ def test_methods_are_judged_on_the_same_images() -> None:
     for test in (against_baselines, against_swapped):
         with pytest.raises(BadInput, match=r"over 2 images .* over 1"):
             test([_sweep(2)], [_sweep(1)])
-        assert 0 <= test([_sweep(2)], [_sweep(2)]).value <= 1
+        assert 0 <= test([_sweep(2)], [_sweep(2)]).mean() <= 1
 
 
 def test_edge_maps_are_suppressed_however_wide_they_are() -> None:

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from segmeter.core.errors import BadInput
 from segmeter.datasets.bsds500 import Bsds500
 from segmeter.datasets.image_files import read_values
-from segmeter.measures.boundaries import outlines
-from segmeter.measures.curves import PooledCounts, summarize
-from segmeter.measures.hierarchies import Hierarchy
-from segmeter.measures.outlines import Outline, pixel_grid
-from segmeter.measures.sweeps import (
+from segmeter.measures.boundaries import count_boundaries, outlines
+from segmeter.measures.curves import (
     THRESHOLDS,
+    PooledCounts,
     contour_strengths,
+    summarize,
     sweep_edge_map,
-    sweep_partitions,
 )
+from segmeter.measures.hierarchies import Hierarchy
+from segmeter.measures.outlines import Outline, outline, pixel_grid
 
 
 def test_edge_maps_have_the_counts_of_the_edges_toolbox(golden: Path) -> None:
@@ -62,7 +62,8 @@ def test_the_example_of_the_bsds_benchmark_comes_out(golden: Path, real_data: Pa
     for row, image in enumerate(example["images"]):
         reader = data if str(image) in data.annotated() else val
         maps = [read_values(golden / "seism" / "bench5" / f"{image}_{k}.png") for k in range(1, 6)]
-        found = sweep_partitions(outlines(reader.partitions(str(image))), maps, threads=2)
+        drawn = outlines(reader.partitions(str(image)))
+        found = [count_boundaries(drawn, outline(labels), threads=2) for labels in maps]
         assert [c.matched_ground_truth for c in found] == expected["cntR"][row]
         assert [c.ground_truth for c in found] == expected["sumR"][row]
         assert [c.prediction for c in found] == expected["sumP"][row]

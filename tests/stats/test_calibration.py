@@ -11,9 +11,7 @@ import scipy.stats
 
 from segmeter.stats.calibration import (
     ScoredRows,
-    area_under_roc,
     calibration_error,
-    rank_correlation,
     reliability,
     risk_coverage,
     stop_at,
@@ -53,10 +51,13 @@ def test_golden_calibration_agrees(golden: Path) -> None:
                 assert getattr(ours, name) == pytest.approx(theirs[name], abs=1e-12)
         errors, pearson = scores - iou, np.corrcoef(scores, iou)[0, 1]
         names = ("mean_error", "mean_absolute_error", "pearson", "spearman")
-        found = (errors.mean(), np.abs(errors).mean(), pearson, rank_correlation(scores, iou))
+        rows, once = ScoredRows(scores, iou), np.ones((1, len(scores)))
+        spearman = rows.rank_correlation(once)[0]
+        found = (errors.mean(), np.abs(errors).mean(), pearson, spearman)
         assert found == pytest.approx([wanted[name] for name in names], abs=1e-12)
         if wanted["auroc_goal"] is not None:
-            assert area_under_roc(scores, good) == pytest.approx(wanted["auroc_goal"], abs=1e-12)
+            area = rows.area_under_roc(once, 0.9)[0]
+            assert area == pytest.approx(wanted["auroc_goal"], abs=1e-12)
         assert ((scores - good) ** 2).mean() == pytest.approx(wanted["brier_goal"], abs=1e-12)
 
 
@@ -88,7 +89,7 @@ def test_golden_stopping_rules_agree(golden: Path) -> None:
 def test_a_score_that_is_the_iou_is_calibrated() -> None:
     iou = np.random.default_rng(1).random(200)
     assert calibration_error(reliability(iou, iou)) == (0.0, 0.0)
-    assert area_under_roc(iou, iou >= 0.9) == 1.0
+    assert ScoredRows(iou, iou).area_under_roc(np.ones((1, 200)), 0.9).tolist() == [1.0]
 
 
 @pytest.mark.parametrize("rows", [3, 7, 40, 900])

@@ -12,17 +12,15 @@ from segmeter.api.loading import dataset_spec, protocol_names, roots_of
 from segmeter.api.measuring import FIGURES, check_file, write_figure
 from segmeter.benchmarks.seism import segmenter_spec
 from segmeter.benchmarks.seism.discrimination import (
+    BOUNDARY,
     MetaRow,
+    MethodSweeps,
+    PairScores,
     densities_of,
+    human_pairs,
     known_measures,
     meta_rows,
     meta_sections,
-)
-from segmeter.benchmarks.seism.pairs import (
-    BOUNDARY,
-    MethodSweeps,
-    PairScores,
-    human_pairs,
     sweep_method,
 )
 from segmeter.core import catalogue

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,8 @@ from segmeter.core.masks import Bits, Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.morphology import components
 from segmeter.measures.instances import matched_iou
-from segmeter.measures.surfaces import surface_distances
+from segmeter.measures.objects import dice
+from segmeter.measures.surfaces import nsd
 
 Labels = npt.NDArray[np.integer]
 TOLERANCE_MM = 2.0
@@ -82,7 +82,7 @@ def area_over_steps(scores: Sequence[float]) -> float:
     >>> area_over_steps([0.5, 1.0, 1.0])
     1.75
     """
-    return float(sum((a + b) / 2 for a, b in pairwise(scores)))
+    return float(np.trapezoid(scores))
 
 
 def text_scores(
@@ -126,8 +126,8 @@ def lesion_scores(
         corrected = float(not prediction.any())
         return LesionScores(float("nan") if protocol == "published" else corrected, fpv,
                             float("nan"))  # fmt: skip
-    dice = _dice(Mask.of(ground_truth), Mask.of(prediction))
-    return LesionScores(dice, fpv, voxel_ml * _untouched(ground_truth, prediction))
+    overlap = dice(Mask.of(ground_truth), Mask.of(prediction))
+    return LesionScores(overlap, fpv, voxel_ml * _untouched(ground_truth, prediction))
 
 
 def _class_scores(
@@ -139,8 +139,10 @@ def _class_scores(
     pairs = [(Mask.of(ground_truth == k), Mask.of(prediction == k)) for k in labels]
     if not pairs:
         return float("nan"), float("nan")
-    dsc = float(np.mean([_dice(*pair) for pair in pairs]))
-    return dsc, 0.0 if dsc <= gate else float(np.mean([_nsd(*pair, grid) for pair in pairs]))
+    dsc = float(np.mean([dice(*pair) for pair in pairs]))
+    if dsc <= gate:
+        return dsc, 0.0
+    return dsc, float(np.mean([nsd(*pair, grid, TOLERANCE_MM) for pair in pairs]))
 
 
 def _instances(ground_truth: Labels, prediction: Labels, protocol: ProtocolName) -> TextScores:
@@ -152,17 +154,6 @@ def _instances(ground_truth: Labels, prediction: Labels, protocol: ProtocolName)
     both = objects + predictions
     f1 = 2 * len(iou) / both if both else 1.0
     return TextScores(f1=f1, dsc_tp=float(np.mean(2 * iou / (1 + iou))) if len(iou) else 0.0)
-
-
-def _dice(ground_truth: Mask, prediction: Mask) -> float:
-    areas = ground_truth.area + prediction.area
-    return 2 * ground_truth.overlap(prediction) / areas if areas else 0.0
-
-
-def _nsd(ground_truth: Mask, prediction: Mask, spacing: Sequence[float]) -> float:
-    if not ground_truth or not prediction:
-        return 0.0
-    return surface_distances(ground_truth, prediction, spacing).within(TOLERANCE_MM)
 
 
 def _untouched(mask: Bits, other: Bits) -> int:

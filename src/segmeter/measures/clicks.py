@@ -215,12 +215,9 @@ def _plain_quadrants(a: Floats, b: Floats) -> npt.NDArray[np.int64]:
 
 def _correlation(points: Floats) -> float:
     """Pearson's r of the two coordinates; NaN when one does not vary."""
-    centred = points - points.mean(axis=0)
-    squares = (centred**2).sum(axis=0)
-    if not squares.all():
+    if (points == points[0]).all(axis=0).any():
         return math.nan
-    r = float((centred[:, 0] * centred[:, 1]).sum() / math.sqrt(squares[0] * squares[1]))
-    return max(-1.0, min(1.0, r))
+    return float(np.asarray(np.corrcoef(points, rowvar=False))[0, 1])
 
 
 def _assignment(costs: Floats) -> float:
@@ -232,9 +229,7 @@ def _assignment(costs: Floats) -> float:
 
 def _transport(costs: Floats) -> float:
     """Between samples of different size, each click splits its weight as needed."""
-    if compiled is not None:
-        return float(compiled.transport(costs))
-    return _plain_transport(costs)
+    return float((_plain_transport if compiled is None else compiled.transport)(costs))
 
 
 def _plain_transport(costs: Floats) -> float:

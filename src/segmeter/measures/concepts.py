@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +26,7 @@ import numpy.typing as npt
 
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
+from segmeter.measures.detection_matching import pairwise_iou
 
 Floats = npt.NDArray[np.float64]
 Outcome = Literal["TP", "FP", "FN", "TN"]
@@ -62,23 +65,6 @@ class Truths:
     crowds: Sequence[Any] = ()
 
 
-def overlaps(predictions: Sequence[Any], truths: Sequence[Any]) -> Floats:
-    """IoU of every prediction with every truth; masks, or boxes `(left, top, width, height)`.
-
-    An empty mask has IoU 0 with everything.
-
-    >>> overlaps([Mask.box((4, 4), (0, 0), (2, 4))], [Mask.box((4, 4), (1, 0), (3, 4))]).round(3)
-    array([[0.333]])
-    """
-    found = np.zeros((len(predictions), len(truths)))
-    for i, one in enumerate(predictions):
-        for k, other in enumerate(truths):
-            shared = _shared(one, other)
-            if shared:
-                found[i, k] = shared / (_area(one) + _area(other) - shared)
-    return found
-
-
 def score_pair(
     predictions: Sequence[Any],
     truths: Truths,
@@ -99,10 +85,12 @@ def score_pair(
     many, there = len(predictions), len(truths.masks)
     matched = np.zeros((len(THRESHOLDS), many), dtype=bool)
     if many and there:
-        matched = _matched(overlaps(predictions, truths.masks) if iou is None else iou, protocol)
+        matched = _matched(
+            pairwise_iou(predictions, truths.masks) if iou is None else iou, protocol
+        )
     ignored = np.zeros(many, dtype=bool)
     if protocol == "corrected" and truths.crowds:
-        ignored = np.array([_in_crowd(p, truths.crowds) for p in predictions], dtype=bool)
+        ignored = _in_crowd(predictions, truths.crowds)
     answered = bool((~ignored | matched[0]).any())
     outcome: Outcome = ("TP" if answered else "FN") if there else ("FP" if answered else "TN")
     tp = matched.sum(axis=1).astype(float)
@@ -124,13 +112,8 @@ def best_annotator(scores: Sequence[PairScore], protocol: ProtocolName) -> PairS
     empty = [one for one in scores if one.outcome == "TN"]
     if empty:
         return empty[-1]
-    best = scores[0]
-    for one in scores[1:]:
-        gain = float(one.f1.mean() - best.f1.mean())
-        fixes = one.outcome == "TP" and best.outcome != "TP"
-        if gain > 0 or (protocol == "corrected" and gain == 0 and fixes):
-            best = one
-    return best
+    right = {"TP"} if protocol == "corrected" else set()
+    return max(scores, key=lambda one: (float(one.f1.mean()), one.outcome in right))
 
 
 def sums_of(scores: Sequence[PairScore]) -> Floats:
@@ -219,23 +202,9 @@ def _ratio(above: Floats, below: Floats) -> Floats:
         return np.asarray(np.where(below == 0, np.nan, above / np.where(below == 0, 1, below)))
 
 
-def _in_crowd(prediction: Any, crowds: Sequence[Any]) -> bool:
-    """Whether crowd regions cover more than half of a prediction."""
-    if isinstance(prediction, Mask):
-        union = crowds[0]
-        for crowd in crowds[1:]:
-            union = union | crowd
-        return 2 * prediction.overlap(union) > prediction.area
-    return 2 * max(_shared(prediction, crowd) for crowd in crowds) > _area(prediction)
-
-
-def _shared(one: Any, other: Any) -> float:
-    if isinstance(one, Mask):
-        return one.overlap(other)
-    wide = min(one[0] + one[2], other[0] + other[2]) - max(one[0], other[0])
-    high = min(one[1] + one[3], other[1] + other[3]) - max(one[1], other[1])
-    return float(max(0.0, wide) * max(0.0, high))
-
-
-def _area(one: Any) -> float:
-    return one.area if isinstance(one, Mask) else float(one[2] * one[3])
+def _in_crowd(predictions: Sequence[Any], crowds: Sequence[Any]) -> npt.NDArray[np.bool_]:
+    """Whether crowd regions cover more than half of each prediction; of boxes, one of them."""
+    if isinstance(crowds[0], Mask):
+        crowds = [reduce(or_, crowds)]
+    shares = pairwise_iou(predictions, crowds, np.ones(len(crowds), bool))
+    return np.asarray(shares.max(axis=1) > 0.5)

@@ -1,4 +1,4 @@
-"""Precision-recall curves of a sweep, and the numbers that sum them up.
+"""Sweeps over thresholds: boundary counts at each, precision-recall curves, and their numbers.
 
 ODS is the best F with one threshold for all images, OIS with each image's own, AP the
 area under the curve, R50 the recall at half precision. Three programs compute them, not in
@@ -12,20 +12,36 @@ the same way; a rule names whose way is taken:
 
 AP sums 101 samples over 100 in all three, so a perfect curve scores 1.01, and R50 jumps when
 precision does not fall steadily; `corrected_ap` and `corrected_r50` fix both.
+
+Thresholds of a map are nested, so equal numbers of pixels mean equal maps, which are matched
+once. Threads share the thresholds; the kernels run outside the interpreter's lock.
+
+The region benchmark of BSDS500 also sweeps a method over its settings. Its covering is pooled:
+images with more annotators weigh more. Covering's *best* lets every ground-truth region choose
+its own setting.
+
+    Arbelaez, Maire, Fowlkes, Malik. Contour detection and hierarchical image segmentation.
+    IEEE TPAMI 33(5), 2011.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, check_choice
-from segmeter.measures.boundaries import BoundaryCounts
+from segmeter.core.masks import Bits
+from segmeter.measures.boundaries import BoundaryCounts, count_boundaries
+from segmeter.measures.hierarchies import check_contour_size
+from segmeter.measures.matching import MAX_DIST
 from segmeter.measures.objects_and_parts import harmonic, harmonics
+from segmeter.measures.outlines import Outline, thin
+from segmeter.measures.tables import Comparison
 
 Rule = Literal["seism", "bench", "edges"]
 Real = npt.NDArray[np.float64]
@@ -95,45 +111,36 @@ class PooledCounts:
     prediction: Whole
 
     def __post_init__(self) -> None:
-        _check_sizes(self.thresholds, self._parts())
+        _check_sizes(self.thresholds, self.parts)
 
     @classmethod
     def of(
         cls, thresholds: Sequence[float] | Real, images: Sequence[Sequence[BoundaryCounts]]
     ) -> PooledCounts:
         """Gather the counts of each image at each threshold."""
-        names = ("matched_ground_truth", "ground_truth", "matched_prediction", "prediction")
         for place, row in enumerate(images, 1):
             if len(row) != len(thresholds):
                 raise BadInput(
                     f"image {place} has counts at {len(row)} thresholds, not {len(thresholds)}"
                 )
-        if not images:
-            raise BadInput("a sweep needs at least one image and one threshold")
+        names = ("matched_ground_truth", "ground_truth", "matched_prediction", "prediction")
         parts = [np.array([[getattr(c, n) for c in row] for row in images]) for n in names]
-        return cls(np.asarray(thresholds, dtype=np.float64), *parts)
+        size = len(images), len(thresholds)
+        return cls(np.asarray(thresholds, dtype=np.float64), *(p.reshape(size) for p in parts))
 
-    def of_set(self, rule: Rule) -> tuple[Real, Real]:
-        """Precision and recall of all images together at each threshold."""
-        return _rates(rule, True, *(part.sum(axis=0) for part in self._parts()))
+    @property
+    def parts(self) -> tuple[Whole, ...]:
+        matched, of_prediction = self.matched_ground_truth, self.matched_prediction
+        return matched, self.ground_truth, of_prediction, self.prediction
 
     def of_images(self, rule: Rule) -> tuple[Real, Real]:
         """Precision and recall of each image at each threshold."""
-        return _rates(rule, False, *self._parts())
+        return _rates(rule, False, *self.parts)
 
-    def of_choice(self, places: Whole, rule: Rule) -> tuple[float, float]:
-        """Precision and recall of all together, each image at a threshold of its own."""
-        rows = np.arange(len(places))
-        precision, recall = _rates(rule, True, *(p[rows, places].sum() for p in self._parts()))
-        return float(precision), float(recall)
-
-    def _parts(self) -> tuple[Whole, Whole, Whole, Whole]:
-        return (
-            self.matched_ground_truth,
-            self.ground_truth,
-            self.matched_prediction,
-            self.prediction,
-        )
+    @staticmethod
+    def of_set(rule: Rule, parts: Iterable[npt.NDArray[Any]]) -> tuple[Real, Real]:
+        """Precision and recall of all images together, from tables of images x thresholds."""
+        return _rates(rule, True, *(part.sum(axis=0) for part in parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,17 +152,19 @@ class MeanScores:
     recall: Real
 
     def __post_init__(self) -> None:
-        _check_sizes(self.thresholds, (self.precision, self.recall))
+        _check_sizes(self.thresholds, self.parts)
 
-    def of_set(self, rule: Rule) -> tuple[Real, Real]:
-        return self.precision.mean(axis=0), self.recall.mean(axis=0)
-
-    def of_images(self, rule: Rule) -> tuple[Real, Real]:
+    @property
+    def parts(self) -> tuple[Real, Real]:
         return self.precision, self.recall
 
-    def of_choice(self, places: Whole, rule: Rule) -> tuple[float, float]:
-        rows = np.arange(len(places))
-        return float(self.precision[rows, places].mean()), float(self.recall[rows, places].mean())
+    def of_images(self, rule: Rule) -> tuple[Real, Real]:
+        return self.parts
+
+    @staticmethod
+    def of_set(rule: Rule, parts: Iterable[npt.NDArray[Any]]) -> tuple[Real, Real]:
+        precision, recall = (part.mean(axis=0) for part in parts)
+        return precision, recall
 
 
 Sweep = PooledCounts | MeanScores
@@ -170,15 +179,16 @@ def summarize(sweep: Sweep, rule: Rule = "seism") -> Curve:
     (0.615, 0.2)
     """
     check_choice("rule", rule, get_args(Rule))
-    precision, recall = sweep.of_set(rule)
-    chosen = np.argmax(harmonics(*sweep.of_images(rule)), axis=1)
+    precision, recall = sweep.of_set(rule, sweep.parts)
+    chosen = np.argmax(harmonics(*sweep.of_images(rule)), axis=1)[:, None]
+    own_best = sweep.of_set(rule, (np.take_along_axis(part, chosen, 1) for part in sweep.parts))
     return Curve(
         rule,
         sweep.thresholds,
         precision,
         recall,
         ods=_best(sweep.thresholds, precision, recall, between=rule != "seism"),
-        ois=Point(None, *sweep.of_choice(chosen, rule)),
+        ois=Point(None, *(float(value[0]) for value in own_best)),
         ap=_area(precision, recall),
         r50=_recall_at_half(precision, recall) if rule == "edges" else None,
     )
@@ -247,3 +257,114 @@ def _check_sizes(thresholds: Real, parts: Sequence[npt.NDArray[np.generic]]) -> 
             )
     if parts[0].size == 0:
         raise BadInput("a sweep needs at least one image and one threshold")
+
+
+THRESHOLDS: Real = np.arange(1, 100) / 100
+"""0.01, 0.02 .. 0.99, as the benchmarks have it."""
+
+_SMALLEST = float(np.finfo(np.float64).eps)
+
+
+def sweep_edge_map(
+    ground_truths: Sequence[Outline],
+    strengths: npt.NDArray[Any],
+    thresholds: Sequence[float] | Real = THRESHOLDS,
+    rule: Rule = "bench",
+    max_dist: float = MAX_DIST,
+    threads: int = 1,
+) -> list[BoundaryCounts]:
+    """Counts of an edge map, cut at each threshold and thinned, against ground truths.
+
+    Parameters
+    ----------
+    ground truths
+        Boundaries as people drew them, such as `boundaries.outlines(partitions)`.
+    strengths
+        `(H, W)`, stronger edges higher, usually 0 to 1. For a hierarchy give
+        `contour_strengths` of its contour map.
+    rule
+        `bench` and `edges` keep what is at least the threshold, `seism` what is above it.
+
+    >>> from segmeter.measures.boundaries import outlines
+    >>> labels = np.array([[1, 1, 2, 2]] * 4)
+    >>> len(sweep_edge_map(outlines(labels), np.zeros((4, 4)), [0.3, 0.6]))
+    2
+    """
+    check_choice("rule", rule, get_args(Rule))
+    if strengths.ndim != 2 or strengths.size == 0:
+        size = " x ".join(map(str, strengths.shape))
+        raise BadInput(f"an edge map is H x W, but this is {size or 'a single number'}")
+    if strengths.dtype.kind not in "fiub" or not np.isfinite(strengths).all():
+        raise BadInput("an edge map holds finite strengths; this one holds other values")
+
+    def cut(threshold: float) -> Bits:
+        if rule == "seism":
+            return np.asarray(strengths > threshold)
+        return np.asarray(strengths >= max(_SMALLEST, threshold))
+
+    def count(threshold: float) -> BoundaryCounts:
+        return count_boundaries(ground_truths, Outline.of(thin(cut(threshold))), max_dist)
+
+    pixels = [int(np.count_nonzero(cut(t))) for t in thresholds]
+    distinct = dict(zip(pixels, thresholds, strict=True))
+    with ThreadPoolExecutor(max(1, threads)) as pool:
+        counted = dict(zip(distinct, pool.map(count, distinct.values()), strict=True))
+    return [counted[n] for n in pixels]
+
+
+def contour_strengths(levels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The edge map of a hierarchy: at each pixel the strongest boundary to its right, below
+    or around its lower-right corner.
+
+    `levels` is an ultrametric contour map, `(2H + 1, 2W + 1)`. Cutting the result at t gives
+    the boundaries of the partition at t.
+
+    >>> contour_strengths(np.array([[0, 0, 0, 0, 0], [0, 0, .7, 0, 0], [0, 0, 0, 0, 0]]))
+    array([[0.7, 0. ]])
+    """
+    check_contour_size(levels)
+    strongest = levels[2::2, 2::2].copy()
+    right, below = levels[1::2, 2:-1:2], levels[2:-1:2, 1::2]
+    for part, lines in (
+        (strongest[:, :-1], right),
+        (strongest[:-1, :-1], right[1:]),
+        (strongest[:-1], below),
+        (strongest[:-1, :-1], below[:, 1:]),
+    ):
+        np.maximum(part, lines, out=part)
+    return strongest
+
+
+@dataclass(frozen=True, slots=True)
+class Covering:
+    """Covering of one image over a sweep.
+
+    `covered` sums area times best J over the regions of all annotators at each setting, out of
+    `coverable`; `best` is the same where every region has its own best setting.
+    """
+
+    covered: Real
+    coverable: int
+    best: float
+
+
+def covering(sweep: Iterable[Comparison]) -> Covering:
+    """Covering of one image for the benchmark, from its comparisons at every setting.
+
+    >>> from segmeter.measures.tables import compare
+    >>> labels = np.array([[1, 1, 2, 2]] * 2)
+    >>> covering([compare(labels, labels)]).best
+    8.0
+    """
+    settings = [comparison.tables for comparison in sweep]
+    if not settings:
+        raise BadInput("a sweep needs at least one setting")
+    areas = [table.ground_truth_areas.astype(np.float64) for table in settings[0]]
+    overlaps = [[t.best_by_column(t.overlap) for t in tables] for tables in settings]
+    best = [np.maximum.reduce(of_each) for of_each in zip(*overlaps, strict=True)]
+    covered = np.array([_weighted(areas, each) for each in overlaps])
+    return Covering(covered, len(areas) * settings[0][0].pixels, _weighted(areas, best))
+
+
+def _weighted(areas: Sequence[Real], overlaps: Sequence[Real]) -> float:
+    return float(sum(a @ o for a, o in zip(areas, overlaps, strict=True)))

@@ -17,12 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+
 Real = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+Side = Sequence[Any] | npt.NDArray[Any]
 
 THRESHOLDS: Real = np.linspace(0.5, 0.95, 10)
 RECALLS: Real = np.linspace(0.0, 1.0, 101)
@@ -117,45 +122,45 @@ def flags_at(flags: Flags, places: npt.NDArray[np.intp]) -> Flags:
     return np.append(flags, False)[places]
 
 
-def precision_and_recall(matched: Sequence[Matched]) -> tuple[Real, Real] | None:
-    """Precision `(thresholds, 101)` and recall `(thresholds,)` of one class; None without objects.
+def pairwise_iou(ones: Side, others: Side, crowd: Flags | None = None) -> Real:
+    """IoU of all pairs of masks of images, or of boxes (x, y, width, height); `(n, m)`.
 
-    `matched` are the class's cells in order of their images.
+    Where the other is a crowd region, the share of the one inside it. An empty mask has 0.
 
-    >>> one = np.array([16.0])
-    >>> cell = Cell(1, 1, np.array([0.9]), one, one, np.array([False]), np.array([[0.8]]))
-    >>> precision, recall = precision_and_recall([match(cell)])
-    >>> recall[:2].tolist()
-    [1.0, 1.0]
+    >>> pairwise_iou([(0, 0, 4, 4)], [(0, 0, 8, 4)]).tolist()
+    [[0.5]]
+    >>> pairwise_iou([Mask.box((4, 4), (0, 0), (2, 4))], [Mask.box((4, 4), (1, 0), (3, 4))])
+    array([[0.33333333]])
     """
-    ground_truths = sum(m.ground_truths for m in matched)
-    if not ground_truths:
-        return None
-    hit, ignored, _ = _pooled(matched)
-    good = np.cumsum(hit & ~ignored, axis=1).astype(float)
-    bad = np.cumsum(~hit & ~ignored, axis=1).astype(float)
-    recall = good / ground_truths
-    precision = np.zeros((THRESHOLDS.size, RECALLS.size))
-    envelope = _envelope(good / (good + bad + np.spacing(1)))
-    for t in range(THRESHOLDS.size):
-        places = np.searchsorted(recall[t], RECALLS, side="left")
-        reached = places < recall.shape[1]
-        precision[t, reached] = envelope[t, places[reached]]
-    last = recall[:, -1] if recall.shape[1] else np.zeros(THRESHOLDS.size)
-    return precision, last
+    from pycocotools import mask as coco
+
+    if not len(ones) or not len(others):
+        return np.zeros((len(ones), len(others)))
+    sides = [
+        [mask.to_coco() for mask in side] if isinstance(side[0], Mask) else np.array(side, float)
+        for side in (ones, others)
+    ]
+    crowds = np.zeros(len(others)) if crowd is None else crowd
+    found = np.array(coco.iou(*sides, crowds.astype(np.uint8)), dtype=float)
+    if (found < 0).any():
+        raise BadInput("masks of images of different sizes cannot be compared")
+    return found
 
 
-def resampled_precision(matched: Sequence[Matched], weights: Real) -> Real:
+def average_precision(matched: Sequence[Matched], weights: Real | None = None) -> Real:
     """Average precision of one class for weighted images, `(resamples, thresholds)`.
 
-    `weights` is resamples x images: how often each was drawn. NaN in a resample in which
-    no ground_truth of the class was drawn.
+    `matched` are the class's cells in order of their images. `weights` is resamples x images: how
+    often each was drawn, by default once. NaN in a resample in which no ground truth of the class
+    was drawn.
 
     >>> one = np.array([16.0])
     >>> cell = Cell(1, 1, np.array([0.9]), one, one, np.array([False]), np.array([[0.8]]))
-    >>> resampled_precision([match(cell)], np.array([[1.0, 1.0]])).shape
-    (1, 10)
+    >>> average_precision([match(cell)]).round(3).tolist()
+    [[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0]]
     """
+    if weights is None:
+        weights = np.ones((1, 1 + max(m.image for m in matched)))
     hit, ignored, images = _pooled(matched)
     ground_truths = np.zeros(weights.shape[1])
     for m in matched:
@@ -170,9 +175,20 @@ def resampled_precision(matched: Sequence[Matched], weights: Real) -> Real:
             good = np.cumsum(drawn * (hit & ~ignored), axis=2)
             bad = np.cumsum(drawn * (~hit & ~ignored), axis=2)
             recall = np.nan_to_num(good / totals[part, None, None])
-        made[part] = _sampled(recall, _envelope(good / (good + bad + np.spacing(1))))
+        precision = good / (good + bad + np.spacing(1))
+        envelope = np.maximum.accumulate(precision[..., ::-1], axis=-1)[..., ::-1]
+        # A place answers for the levels between its predecessor's recall and its own.
+        reached = np.searchsorted(RECALLS, recall, side="right")
+        levels = np.diff(reached, axis=-1, prepend=0)
+        made[part] = (levels * envelope).sum(axis=-1) / RECALLS.size
     made[totals == 0] = np.nan
     return made
+
+
+def recall_of(matched: Sequence[Matched]) -> Real:
+    """Share of the ground truths of one class that are matched, by threshold."""
+    hits = np.add.reduce([(m.hit & ~m.ignored).sum(axis=1) for m in matched])
+    return np.asarray(hits / sum(m.ground_truths for m in matched))
 
 
 def _pooled(matched: Sequence[Matched]) -> tuple[Flags, Flags, npt.NDArray[np.intp]]:
@@ -185,18 +201,3 @@ def _pooled(matched: Sequence[Matched]) -> tuple[Flags, Flags, npt.NDArray[np.in
     ignored = np.concatenate([m.ignored for m in matched], axis=1)[:, order]
     images = np.concatenate([np.full(m.scores.size, m.image, dtype=np.intp) for m in matched])
     return hit, ignored, images[order]
-
-
-def _envelope(precision: Real) -> Real:
-    return np.maximum.accumulate(precision[..., ::-1], axis=-1)[..., ::-1]
-
-
-def _sampled(recall: Real, envelope: Real) -> Real:
-    """Mean precision over the recall levels, each at the first place that reaches it.
-
-    A place answers for the levels between its predecessor's recall and its own, so levels
-    are counted and no place is searched for.
-    """
-    reached = np.searchsorted(RECALLS, recall, side="right")
-    levels = np.diff(reached, axis=-1, prepend=0)
-    return np.asarray((levels * envelope).sum(axis=-1) / RECALLS.size)

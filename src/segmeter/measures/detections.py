@@ -13,21 +13,24 @@ import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.models import PROTOCOLS, ProtocolName
 from segmeter.measures.detection_matching import (
     Cell,
     Matched,
     Real,
+    average_precision,
     match,
-    precision_and_recall,
-    resampled_precision,
+    pairwise_iou,
+    recall_of,
 )
 from segmeter.measures.objects import band, band_reach
 
@@ -36,6 +39,7 @@ Detections = Sequence[Mapping[str, Any]]
 Kind = Literal["bbox", "segm", "boundary"]
 
 _SMALL, _LARGE, _ENDLESS = 32.0**2, 96.0**2, 1e10
+_ALL = (0.0, _ENDLESS)
 _AT = {"ap50": 0, "ap75": 5}
 _FREQUENCIES = {"rare": "r", "common": "c", "frequent": "f"}
 _RECALLS_BY_SIZE = ("ar-small", "ar-medium", "ar-large")
@@ -67,7 +71,7 @@ def size_ranges(protocol: ProtocolName) -> dict[str, tuple[float, float]]:
     check_choice("protocol", protocol, PROTOCOLS)
     under = (lambda x: math.nextafter(x, 0.0)) if protocol == "corrected" else float
     return {
-        "all": (0.0, _ENDLESS),
+        "all": _ALL,
         "small": (0.0, under(_SMALL)),
         "medium": (_SMALL, under(_LARGE)),
         "large": (_LARGE, _ENDLESS),
@@ -156,14 +160,16 @@ def evaluator_scores(
     scores = matched_scores(found, rules, protocol)
     named = {name: scores[name] for name in _PRECISIONS}
     if not rules.federated:
-        few = {f"ar@{n}": _recall(found, replace(rules, most=n)) for n in (1, 10)}
+        few = {
+            f"ar@{n}": _mean([recall_of(c) for c in _classes(found, _ALL, replace(rules, most=n))])
+            for n in (1, 10)
+        }
         sizes = {name: scores[name] for name in _RECALLS_BY_SIZE}
         return named | few | {f"ar@{rules.most}": scores["ar"]} | sizes
     letters = {c["id"]: c.get("frequency") for c in ground_truth["categories"]}
-    curves = _curves(found, (0.0, _ENDLESS), rules)
+    classes = grouped(_classes(found, _ALL, rules), lambda c: letters.get(c[0].category))
     for name, letter in _FREQUENCIES.items():
-        mine = [p for category, (p, _) in curves.items() if letters.get(category) == letter]
-        named[f"ap-{name}"] = _mean(np.array(mine))
+        named[f"ap-{name}"] = _mean([average_precision(c) for c in classes.get(letter, ())])
     return named | {f"ar@{rules.most}": scores["ar"]}
 
 
@@ -179,12 +185,12 @@ def matched_scores(
     scores: dict[str, float] = {}
     for size, limits in size_ranges(protocol).items():
         end = "" if size == "all" else f"-{size}"
-        curves = _curves(found, limits, rules).values()
-        precision = np.array([p for p, _ in curves]).reshape(-1, 10, 101)
+        classes = _classes(found, limits, rules)
+        precision = np.array([average_precision(c)[0] for c in classes]).reshape(-1, 10)
         scores[f"ap{end}"] = _mean(precision)
         if size == "all":
             scores |= {name: _mean(precision[:, t]) for name, t in _AT.items()}
-        scores[f"ar{end}"] = _mean(np.array([r for _, r in curves]))
+        scores[f"ar{end}"] = _mean([recall_of(c) for c in classes])
     return scores
 
 
@@ -206,10 +212,10 @@ def resampled_scores(
     back = back.ravel()
     scores: dict[str, Real] = {}
     for size, limits in size_ranges(protocol).items():
-        classes = [c for c in _classes(found, limits, rules) if any(m.ground_truths for m in c)]
+        classes = _classes(found, limits, rules)
         if not classes:
             continue
-        each = np.stack([resampled_precision(c, distinct)[back] for c in classes])
+        each = np.stack([average_precision(c, distinct)[back] for c in classes])
         end = "" if size == "all" else f"-{size}"
         scores[f"ap{end}"] = _mean_known(each.mean(axis=2))
         if size == "all":
@@ -267,45 +273,24 @@ def _is_finite(value: object) -> bool:
     return type(value) in (int, float) and abs(value) <= sys.float_info.max  # type: ignore[arg-type]  # a number
 
 
-def _recall(found: Sequence[Cell], rules: Rules) -> float:
-    return _mean(np.array([r for _, r in _curves(found, (0.0, _ENDLESS), rules).values()]))
-
-
-def _curves(
-    found: Sequence[Cell], limits: tuple[float, float], rules: Rules
-) -> dict[int, tuple[Real, Real]]:
-    """Precision and recall of each class that has a ground truth in the range of sizes."""
-    made = {c[0].category: precision_and_recall(c) for c in _classes(found, limits, rules)}
-    return {category: curve for category, curve in made.items() if curve is not None}
-
-
 def _cut(found: Detections, rules: Rules) -> Detections:
     """LVIS counts the best `most` of an image over all classes; others keep file order."""
     if not rules.federated:
         return found
-    by_image: dict[Any, list[int]] = {}
-    for number, record in enumerate(found):
-        by_image.setdefault(record["image_id"], []).append(number)
-    kept: list[int] = []
-    for numbers in by_image.values():
-        if len(numbers) > rules.most:
-            numbers = sorted(numbers, key=lambda n: -found[n]["score"])[: rules.most]
-        kept += numbers
-    return [found[n] for n in kept]
+    kept: list[Mapping[str, Any]] = []
+    for records in grouped(found, itemgetter("image_id")).values():
+        if len(records) > rules.most:
+            records = sorted(records, key=lambda r: -r["score"])[: rules.most]
+        kept += records
+    return kept
 
 
-Grouped = dict[tuple[Any, int], list[Mapping[str, Any]]]
-
-
-def _by_cell(records: Iterable[Mapping[str, Any]], rules: Rules) -> Grouped:
-    grouped: Grouped = {}
-    for record in records:
-        category = record["category_id"] if rules.by_class else 0
-        grouped.setdefault((record["image_id"], category), []).append(record)
-    if not rules.by_class:
-        for listed in grouped.values():
-            listed.sort(key=lambda r: r["category_id"])
-    return grouped
+def _by_cell(
+    records: Iterable[Mapping[str, Any]], rules: Rules
+) -> dict[tuple[Any, int], list[Mapping[str, Any]]]:
+    if rules.by_class:
+        return grouped(records, itemgetter("image_id", "category_id"))
+    return grouped(sorted(records, key=itemgetter("category_id")), lambda r: (r["image_id"], 0))
 
 
 def _searched(ground_truth: GroundTruth) -> dict[Any, set[int]]:
@@ -326,14 +311,13 @@ def _overlaps(
     """IoU of all pairs, detections x ground truths, and the detections' areas."""
     if kind == "bbox":
         boxes = np.array([d["bbox"] for d in found], dtype=float).reshape(-1, 4)
-        theirs = np.array([t["bbox"] for t in ground_truths], dtype=float).reshape(-1, 4)
-        return box_ious(boxes, theirs, crowd), boxes[:, 2] * boxes[:, 3]
-    masks = [_mask(d, size) for d in found]
-    others = [_mask(t, size) for t in ground_truths]
-    ious = _mask_ious(masks, others, crowd)
+        given = [t["bbox"] for t in ground_truths]
+        return pairwise_iou(boxes, given, crowd), boxes[:, 2] * boxes[:, 3]
+    masks, others = ([_mask(record, size) for record in side] for side in (found, ground_truths))
+    ious = pairwise_iou(masks, others, crowd)
     if kind == "boundary":
-        bands = [[band(m, band_reach(m.shape)) for m in side] for side in (masks, others)]
-        ious = np.minimum(ious, _mask_ious(bands[0], bands[1], crowd))
+        mine, theirs = ([band(m, band_reach(m.shape)) for m in side] for side in (masks, others))
+        ious = np.minimum(ious, pairwise_iou(mine, theirs, crowd))
     return ious, np.array([m.area for m in masks], dtype=float)
 
 
@@ -346,41 +330,17 @@ def _mask(record: Mapping[str, Any], size: tuple[int, int]) -> Mask:
     return Mask.from_coco(coco.merge(coco.frPyObjects(record["segmentation"], *size)))
 
 
-def _mask_ious(masks: Sequence[Mask], others: Sequence[Mask], crowd: npt.NDArray[np.bool_]) -> Real:
-    both = np.array([[m.overlap(o) for o in others] for m in masks], dtype=float)
-    both = both.reshape(len(masks), len(others))
-    areas = np.array([m.area for m in masks], dtype=float)[:, None]
-    theirs = np.array([o.area for o in others], dtype=float)
-    whole = np.where(crowd, areas, areas + theirs - both)
-    return np.asarray(np.divide(both, whole, out=np.zeros_like(both), where=whole > 0))
-
-
-def box_ious(boxes: Real, others: Real, crowd: npt.NDArray[np.bool_]) -> Real:
-    """IoU of boxes `(n, 4)` and others `(m, 4)`, each x, y, width, height; `(n, m)`.
-
-    Where the other is a crowd region, the share of the box inside it.
-
-    >>> box_ious(np.array([[0.0, 0, 4, 4]]), np.array([[0.0, 0, 8, 4]]), np.array([False])).tolist()
-    [[0.5]]
-    """
-    from pycocotools import mask as coco
-
-    ious = np.array(coco.iou(boxes, others, crowd.astype(np.uint8)), dtype=float)
-    return ious.reshape(len(boxes), len(others))
-
-
 def _classes(
     found: Sequence[Cell], limits: tuple[float, float], rules: Rules
 ) -> list[list[Matched]]:
-    """Matched cells of each class, in order of their images."""
-    by_class: dict[int, list[Matched]] = {}
-    for cell in found:
-        by_class.setdefault(cell.category, []).append(match(cell, limits, rules.most))
-    return list(by_class.values())
+    """Matched cells of each class that has a ground truth of these sizes, in order of images."""
+    matched = (match(cell, limits, rules.most) for cell in found)
+    classes = grouped(matched, lambda one: one.category).values()
+    return [each for each in classes if any(one.ground_truths for one in each)]
 
 
-def _mean(values: npt.NDArray[Any]) -> float:
-    return float(values.mean()) if values.size else math.nan
+def _mean(values: Real | Sequence[Real]) -> float:
+    return float(np.mean(values)) if len(values) else math.nan
 
 
 def _mean_known(values: Real) -> Real:

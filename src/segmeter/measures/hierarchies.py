@@ -10,7 +10,6 @@ gathered from it, labels and shared-pixel tables alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,16 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
-from segmeter.measures.tables import (
-    Comparison,
-    GroundTruths,
-    Real,
-    Regions,
-    Whole,
-    compare,
-    number_regions,
-    regions,
-)
+from segmeter.measures.tables import Real, Regions, Whole, number_regions, regions
 
 Numbers = npt.NDArray[np.int32]
 
@@ -80,23 +70,6 @@ class Hierarchy:
         if count < 1:
             raise BadInput(f"a partition has at least one region, not {count}")
         return float(self.values[-count]) if count <= self.values.size else 0.0
-
-
-def sweep(
-    ground_truths: GroundTruths | Sequence[Regions],
-    hierarchy: Hierarchy,
-    thresholds: Sequence[float],
-) -> Iterator[Comparison]:
-    """The comparison at every threshold, in the order given; pixels are counted once.
-
-    >>> levels = np.zeros((5, 9)); levels[:, 4] = 0.5
-    >>> ground_truth = np.array([[1, 1, 2, 2]] * 2)
-    >>> len(list(sweep(ground_truth, Hierarchy.of(levels), [0.2, 0.8])))
-    2
-    """
-    finest = compare(ground_truths, hierarchy.finest)
-    for threshold in thresholds:
-        yield finest.merged(hierarchy.groups(threshold))
 
 
 def partition_at(levels: npt.NDArray[Any], threshold: float) -> Numbers:

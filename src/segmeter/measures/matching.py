@@ -98,15 +98,14 @@ def match_plain(
     `reach_squared` apart may pair. As many pairs as can be, then the least distance.
     """
     edges = _candidates(left.tolist(), right.tolist(), width, reach_squared)
-    owner, spare = _maximum(edges, right.size)
-    scarce = [o != _NONE and spare[o] for o in owner]
-    needed: Edges = [[] for _ in edges]
-    compared_within: Edges = [[] for _ in owner]
+    spare, scarce = _spare(edges, right.size)
+    needed: Edges = [[] for _ in range(left.size)]
+    compared_within: Edges = [[] for _ in range(right.size)]
     for number, choices in enumerate(edges):
         for other, cost in choices:
-            if spare[number] and scarce[other]:
+            if number in spare:
                 compared_within[other].append((number, cost))
-            elif not spare[number] and not scarce[other]:
+            elif other not in scarce:
                 needed[number].append((other, cost))
     result = _Assignment(needed, right.size).column_of
     for number, row in enumerate(_Assignment(compared_within, left.size).row_of):
@@ -133,49 +132,26 @@ def _candidates(left: list[int], right: list[int], width: int, reach_squared: in
     return edges
 
 
-def _maximum(edges: Edges, rights: int) -> tuple[list[int], list[bool]]:
-    """Owners of the right nodes in a maximum matching, and the left nodes that are spare.
+def _spare(edges: Edges, rights: int) -> tuple[set[int], set[int]]:
+    """Left nodes that a maximum matching may leave over, and the right nodes in their reach.
 
-    Shortest alternating paths from each free left node. What a search that fails has seen
-    can help no later search: it is spare.
+    Alternating paths from the free left nodes of any maximum matching lead to them.
     """
-    partner, owner = [_NONE] * len(edges), [_NONE] * rights
-    spare = [False] * len(edges)
-    for number, choices in enumerate(edges):
-        free = next((other for other, _ in choices if owner[other] == _NONE), _NONE)
-        if free != _NONE:
-            partner[number], owner[free] = free, number
-    for number in range(len(edges)):
-        if partner[number] == _NONE:
-            _search(number, edges, partner, owner, spare)
-    return owner, spare
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_bipartite_matching
 
-
-def _search(
-    start: int, edges: Edges, partner: list[int], owner: list[int], spare: list[bool]
-) -> None:
-    before = {start: start}
-    queue = [start]
+    columns = [other for choices in edges for other, _ in choices]
+    starts = np.cumsum([0, *map(len, edges)])
+    graph = csr_array((np.ones(len(columns), bool), columns, starts), shape=(len(edges), rights))
+    partners = maximum_bipartite_matching(graph, perm_type="column").tolist()
+    owner = {other: number for number, other in enumerate(partners)}
+    queue = [number for number, other in enumerate(partners) if other == _NONE]
+    scarce: set[int] = set()
     for number in queue:
-        for other, _ in edges[number]:
-            if owner[other] == _NONE:
-                _hand_on(number, other, before, partner, owner)
-                return
-            if owner[other] not in before and not spare[owner[other]]:
-                before[owner[other]] = number
-                queue.append(owner[other])
-    for number in queue:
-        spare[number] = True
-
-
-def _hand_on(
-    number: int, other: int, before: dict[int, int], partner: list[int], owner: list[int]
-) -> None:
-    """Give each left node on the path the right node of the next."""
-    while other != _NONE:
-        given = partner[number]
-        partner[number], owner[other] = other, number
-        number, other = before[number], given
+        reached = [other for other, _ in edges[number] if other not in scarce]
+        scarce.update(reached)
+        queue += [owner[other] for other in reached]
+    return set(queue), scarce
 
 
 class _Assignment:

@@ -79,11 +79,13 @@ class Sweep:
     """One method under one measure: images x settings, larger is better.
 
     Where precision and recall are given, the set's value at a setting is F of their means.
+    `training` is the method on other images, where its corrected setting is chosen.
     """
 
     values: Real
     precision: Real | None = None
     recall: Real | None = None
+    training: Sweep | None = None
 
     def best_setting(self) -> int:
         """ODS: the first setting with the largest value over the set."""
@@ -97,6 +99,12 @@ class Sweep:
         means = [(part.sum(axis=0) - part) / others for part in self._parts()]
         return np.asarray(np.argmax(_set_values(means), axis=1))
 
+    def chosen(self, protocol: ProtocolName) -> int | Places:
+        """The setting: `published` the best on these images, `corrected` the best on others."""
+        if protocol == "published":
+            return self.best_setting()
+        return self.best_elsewhere() if self.training is None else self.training.best_setting()
+
     def at(self, setting: int | Places) -> Real:
         """Each image's value at one setting, or at one of its own."""
         return np.asarray(self.values[np.arange(len(self.values)), setting])
@@ -105,21 +113,6 @@ class Sweep:
         if self.precision is None or self.recall is None:
             return [self.values]
         return [self.precision, self.recall]
-
-
-@dataclass(frozen=True, slots=True)
-class Discrimination:
-    """SABD or SISD: the share of right decisions; `right` is methods x images, 0 to 1."""
-
-    right: Real
-
-    @property
-    def value(self) -> float:
-        return float(self.right.mean())
-
-    @property
-    def by_image(self) -> Real:
-        return np.asarray(self.right.mean(axis=0))
 
 
 def human_discrimination(same: Real, different: Real) -> HumanDiscrimination:
@@ -158,48 +151,41 @@ def densities(same: Real, different: Real, bins: int = _BINS) -> Densities:
 
 
 def against_baselines(
-    methods: Sequence[Sweep],
-    baselines: Sequence[Sweep],
-    protocol: ProtocolName = "published",
-    settings: Sequence[int | Places] | None = None,
-    baseline_settings: Sequence[int | Places] | None = None,
-) -> Discrimination:
+    methods: Sequence[Sweep], baselines: Sequence[Sweep], protocol: ProtocolName = "published"
+) -> Real:
     """SABD: each method at its setting against the best baseline on each image.
 
-    `settings` has one per method, chosen on other data, and so for baselines; by default
-    `published` takes the best on these images, `corrected` for each the best on the others.
+    Decisions are methods x images, 1 for a right one; their mean is the meta-measure.
 
     >>> sweep = Sweep(np.array([[0.9, 0.8], [0.7, 0.9]]))
     >>> other = Sweep(np.array([[0.2, 0.1], [0.3, 0.2]]))
-    >>> against_baselines([sweep], [other]).value
-    1.0
+    >>> against_baselines([sweep], [other]).tolist()
+    [[1.0, 1.0]]
     """
     _check_images([*methods, *baselines])
-    places = settings or _chosen(methods, protocol)
-    base_places = baseline_settings or _chosen(baselines, protocol)
-    good = [m.at(s) for m, s in zip(methods, places, strict=True)]
-    bad = [b.at(s) for b, s in zip(baselines, base_places, strict=True)]
-    return Discrimination(_decide(np.array(good), np.maximum.reduce(bad).clip(min=0), protocol))
+    good, bad = ([m.at(m.chosen(protocol)) for m in some] for some in (methods, baselines))
+    return _decide(np.array(good), np.maximum.reduce(bad).clip(min=0), protocol)
 
 
 def against_swapped(
-    methods: Sequence[Sweep],
-    swapped: Sequence[Sweep],
-    protocol: ProtocolName = "published",
-    settings: Sequence[int | Places] | None = None,
-) -> Discrimination:
+    methods: Sequence[Sweep], swapped: Sequence[Sweep], protocol: ProtocolName = "published"
+) -> Real:
     """SISD: each method's own result against its result for another image, same setting.
+
+    Decisions are methods x images, as in `against_baselines`.
 
     >>> sweep = Sweep(np.array([[0.9, 0.8], [0.7, 0.9]]))
     >>> other = Sweep(np.array([[0.2, 0.1], [0.3, 0.2]]))
-    >>> against_swapped([sweep], [other]).value
-    1.0
+    >>> against_swapped([sweep], [other]).tolist()
+    [[1.0, 1.0]]
     """
     _check_images([*methods, *swapped])
-    places = settings or _chosen(methods, protocol)
-    good = np.array([m.at(s) for m, s in zip(methods, places, strict=True)])
-    bad = np.array([m.at(s) for m, s in zip(swapped, places, strict=True)])
-    return Discrimination(_decide(good, bad, protocol))
+    places = [method.chosen(protocol) for method in methods]
+    good, bad = (
+        np.array([m.at(s) for m, s in zip(some, places, strict=True)])
+        for some in (methods, swapped)
+    )
+    return _decide(good, bad, protocol)
 
 
 def global_score(human: float, baseline: float, swapped: float) -> float:
@@ -219,10 +205,8 @@ def _scores(values: Real, which: str) -> Real:
 
 
 def _density(scores: Real, limits: Real, centres: Real) -> Real:
-    places = np.searchsorted(limits, scores, side="right") - 1
     # The last bin has no upper limit to lie below: only its own limit counts.
-    places = places[(places < limits.size - 1) | (scores == limits[-1])]
-    counts = np.bincount(places, minlength=limits.size).astype(np.float64)
+    counts = np.histogram(scores, np.append(limits, limits[-1]))[0].astype(np.float64)
     total = float((counts[1:] + counts[:-1]) @ np.diff(centres)) / 2
     return counts / total if total > 0 else counts
 
@@ -264,12 +248,6 @@ def _check_images(sweeps: Sequence[Sweep]) -> None:
             f"a method over {counts[-1]} images cannot be judged against one over {counts[0]}; "
             "give the same images in the same order"
         )
-
-
-def _chosen(methods: Sequence[Sweep], protocol: ProtocolName) -> list[int | Places]:
-    if protocol == "published":
-        return [method.best_setting() for method in methods]
-    return [method.best_elsewhere() for method in methods]
 
 
 def _set_values(means: Sequence[Real]) -> Real:

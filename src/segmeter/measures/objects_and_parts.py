@@ -16,7 +16,7 @@ gamma_o = 0.95 with >, all regions, no division, so that its P_op can pass 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal, NamedTuple, get_args
 
@@ -80,31 +80,30 @@ class OpCounts:
         return harmonic(self.precision, self.recall)
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """The regions of one partition: what each one is, and the fragments it would earn."""
+class _Side(NamedTuple):
+    """The regions of one partition: which are judged, and what each one is.
+
+    `found` is 4 x regions: how often it is an object, a part or fragmented, and the fragments
+    that it would earn.
+    """
 
     judged: Flags
-    objects: Flags
-    parts: Flags
-    fragmented: Flags
-    fragments: Real
+    found: Real
 
     def counts(self) -> SideCounts:
-        found = self.classes()
+        classes = self.classes()
         return SideCounts(
-            int((found == RegionClass.object).sum()),
-            int((found == RegionClass.part).sum()),
-            float(self.fragments[found == RegionClass.fragmented].sum()),
+            int((classes == RegionClass.object).sum()),
+            int((classes == RegionClass.part).sum()),
+            float(self.found[3][classes == RegionClass.fragmented].sum()),
             int(self.judged.sum()),
         )
 
     def classes(self) -> Classes:
-        broken = self.fragmented & (self.fragments > 0)
-        found = np.where(broken, RegionClass.fragmented, RegionClass.noise)
-        found = np.where(self.parts, RegionClass.part, found)
-        found = np.where(self.objects, RegionClass.object, found)
-        return np.where(self.judged, found, RegionClass.small).astype(np.int8)
+        objects, parts, fragmented, _ = self.found > 0
+        kinds = RegionClass.small, RegionClass.object, RegionClass.part, RegionClass.fragmented
+        found = np.select([~self.judged, objects, parts, fragmented], kinds, RegionClass.noise)
+        return found.astype(np.int8)
 
 
 def harmonic(precision: float, recall: float) -> float:
@@ -162,17 +161,8 @@ def region_classes(comparison: Comparison) -> tuple[Classes, tuple[Classes, ...]
 def _sides(comparison: Comparison, protocol: FopProtocol) -> tuple[_Side, list[_Side]]:
     check_choice("protocol of F_op", protocol, get_args(FopProtocol))
     pairs = [_judge(table, protocol) for table in comparison.tables]
-    return _over_ground_truths([mine for mine, _ in pairs]), [theirs for _, theirs in pairs]
-
-
-def _over_ground_truths(sides: list[_Side]) -> _Side:
-    return _Side(
-        sides[0].judged,
-        np.logical_or.reduce([side.objects for side in sides]),
-        np.logical_or.reduce([side.parts for side in sides]),
-        np.logical_or.reduce([side.fragmented for side in sides]),
-        np.add.reduce([side.fragments for side in sides]),
-    )
+    mine = np.add.reduce([side.found for side, _ in pairs])
+    return _Side(pairs[0][0].judged, mine), [theirs for _, theirs in pairs]
 
 
 def _judge(table: Table, protocol: FopProtocol) -> tuple[_Side, _Side]:
@@ -190,43 +180,18 @@ def _judge(table: Table, protocol: FopProtocol) -> tuple[_Side, _Side]:
     objects = both & most_of_mine & most_of_theirs
     part_of_theirs = both & inside & above(theirs, _PART)
     part_of_mine = both & around & above(mine, _PART)
-    # Fragments need no large part: slivers and regions that are not judged add too.
-    one = _side(table.rows, judged[0], objects, part_of_theirs, around, mine)
-    other = _side(table.columns, judged[1], objects, part_of_mine, inside, theirs)
-    if not paper:
-        return one, other
-    # Only a region with at least one large part is fragmented.
+    # Fragments need no large part: slivers and regions that are not judged add too. The paper
+    # asks for at least one large part.
+    broken, other_broken = (part_of_mine, part_of_theirs) if paper else (around, inside)
     return (
-        replace(one, fragmented=_any(table.rows, part_of_mine, judged[0].size)),
-        replace(other, fragmented=_any(table.columns, part_of_theirs, judged[1].size)),
+        _side(table.rows, judged[0], objects, part_of_theirs, broken, around * mine),
+        _side(table.columns, judged[1], objects, part_of_mine, other_broken, inside * theirs),
     )
 
 
-def _side(
-    places: npt.NDArray[np.int32],
-    judged: Flags,
-    objects: Flags,
-    parts: Flags,
-    pieces: Flags,
-    share: Real,
-) -> _Side:
-    """Gather what the cells say into what each region is."""
-    count = judged.size
-    earned = np.zeros(count)
-    np.add.at(earned, places[pieces], share[pieces])
-    return _Side(
-        judged,
-        _any(places, objects, count),
-        _any(places, parts, count),
-        np.ones(count, dtype=bool),
-        earned,
-    )
-
-
-def _any(places: npt.NDArray[np.int32], flags: Flags, count: int) -> Flags:
-    found = np.zeros(count, dtype=bool)
-    found[places[flags]] = True
-    return found
+def _side(places: npt.NDArray[np.int32], judged: Flags, *cells: Flags | Real) -> _Side:
+    """Values of cells, added up for each region."""
+    return _Side(judged, np.stack([np.bincount(places, c, judged.size) for c in cells]))
 
 
 def _kept(areas: Whole) -> Flags:

@@ -26,17 +26,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
+from statistics import fmean
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.measures import Better, measure
-from segmeter.measures.objects_and_parts import (
-    FopProtocol,
-    count_objects_and_parts,
-    harmonic,
-)
+from segmeter.measures.objects_and_parts import FopProtocol, count_objects_and_parts, harmonic
 from segmeter.measures.tables import Comparison, GroundTruths, Labels, Real, Table, compare
 
 Formula = Callable[[Comparison], float]
@@ -88,8 +85,8 @@ def _op(protocol: FopProtocol) -> Callable[[Comparison], Triple]:
 
 def _pair(comparison: Comparison) -> Triple:
     pairs = [_pairs(table) for table in comparison.tables]
-    precision = _mean([both / mine if mine else math.nan for both, mine, _ in pairs])
-    recall = _mean([both / theirs if theirs else math.nan for both, _, theirs in pairs])
+    precision = fmean([both / mine if mine else math.nan for both, mine, _ in pairs])
+    recall = fmean([both / theirs if theirs else math.nan for both, _, theirs in pairs])
     return harmonic(precision, recall), precision, recall
 
 
@@ -113,7 +110,7 @@ def _add(
     truth, or the share of pixels that are `covered`, or not `lost`; `scores` has it as well."""
 
     def formula(comparison: Comparison) -> float:
-        value = _mean([of_table(t) for t in comparison.tables])
+        value = fmean([of_table(t) for t in comparison.tables])
         share = value / (1 if over == "tables" else comparison.pixels)
         return 1 - share if over == "lost" else share
 
@@ -147,10 +144,6 @@ def objects_and_parts(
     1.0
     """
     return count_objects_and_parts(compare(ground_truths, prediction), protocol).f
-
-
-def _mean(values: list[float] | list[int]) -> float:
-    return math.fsum(values) / len(values)
 
 
 def _voi(table: Table) -> float:
@@ -195,27 +188,11 @@ def _pairs(table: Table) -> tuple[int, int, int]:
     )
 
 
-# Above this many cells the padded table is not written out in full.
-_MOST_CELLS = 1 << 22
-
-
 def _best_assignment(table: Table) -> int:
-    """The largest sum of shared pixels over one-to-one pairings of regions."""
-    if table.prediction_areas.size * table.ground_truth_areas.size > _MOST_CELLS:
-        return _best_sparse_assignment(table)
-    from scipy.optimize import linear_sum_assignment
+    """The largest sum of shared pixels over one-to-one pairings of regions.
 
-    full = np.zeros((table.prediction_areas.size, table.ground_truth_areas.size))
-    full[table.rows, table.columns] = table.shared
-    chosen = linear_sum_assignment(full, maximize=True)
-    return int(full[chosen].sum())
-
-
-def _best_sparse_assignment(table: Table) -> int:
-    """The same for large tables: each row may also stay alone, at no gain.
-
-    Every pairing then uses each row once, so one may be added to all gains, which keeps
-    the sparse solver from dropping zeros.
+    Each row may also stay alone, at no gain. Every pairing then uses each row once, so one may
+    be added to all gains, which keeps the sparse solver from dropping zeros.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching

@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.measures.detection_matching import flags_at, taken_by
+from segmeter.measures.detection_matching import flags_at, pairwise_iou, taken_by
 from segmeter.measures.tables import Real, Whole
 
 Quality = Callable[[Mask, Mask], float]
@@ -267,38 +267,11 @@ def recalled(
     stated = np.array([t.area for t in ground_truths] if areas is None else areas, dtype=np.float64)
     if len(stated) != len(ground_truths):
         raise BadInput(f"{len(ground_truths)} objects have {len(stated)} areas; give one each")
-    overlaps = overlaps_of(ground_truths, proposals[: max(numbers)])
+    overlaps = pairwise_iou(proposals[: max(numbers)], ground_truths)
     return {
         name: _recalled(overlaps, (stated >= low) & (stated <= high), tuple(numbers))
         for name, (low, high) in sizes.items()
     }
-
-
-def overlaps_of(ground_truths: Sequence[Mask], proposals: Sequence[Mask]) -> Real:
-    """IoU of proposals (rows) and objects; 0 where it cannot reach half.
-
-    >>> thing = Mask.box((4, 4), (0, 0), (2, 2))
-    >>> overlaps_of([thing], [thing]).tolist()
-    [[1.0]]
-    """
-    found = np.zeros((len(proposals), len(ground_truths)))
-    if not len(ground_truths) or not len(proposals):
-        return found
-    ours, theirs = _boxes(proposals), _boxes(ground_truths)
-    low = np.maximum(ours[:, None, :2], theirs[None, :, :2])
-    high = np.minimum(ours[:, None, 2:], theirs[None, :, 2:])
-    shared = np.maximum(high - low, 0).prod(axis=2)
-    areas = (
-        np.array([p.area for p in proposals])[:, None],
-        np.array([t.area for t in ground_truths]),
-    )
-    # No more than the boxes' overlap is shared, nor than the smaller area: a bound on the IoU.
-    most = np.minimum(shared, np.minimum(*areas))
-    possible = (most > 0) & (most / np.maximum(areas[0] + areas[1] - most, 1) >= 0.5)
-    for i, j in np.argwhere(possible):
-        inside = proposals[i].overlap(ground_truths[j])
-        found[i, j] = inside / (areas[0][i, 0] + areas[1][j] - inside)
-    return found
 
 
 def _recalled(overlaps: Real, regular: npt.NDArray[np.bool_], numbers: tuple[int, ...]) -> Recalled:
@@ -308,7 +281,3 @@ def _recalled(overlaps: Real, regular: npt.NDArray[np.bool_], numbers: tuple[int
         sums = np.zeros((len(taken), 1), np.int64)
     ends = [min(n, max(len(overlaps), 1)) - 1 for n in numbers]
     return Recalled(int(regular.sum()), numbers, sums[:, ends].T)
-
-
-def _boxes(masks: Sequence[Mask]) -> Real:
-    return np.array([(*m.low, *m.high) for m in masks], dtype=np.float64)

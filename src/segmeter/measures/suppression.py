@@ -95,15 +95,14 @@ def _beside(edges: Single, dx: Single, dy: Single) -> Single:
 
 
 def _faded(edges: Single, margin: int) -> Single:
-    height, width = edges.shape
-    for axis, side in ((1, width), (0, height)):
-        reach = min(margin, width // 2, height // 2)
-        ramp = np.ones(side, dtype=np.float32)
-        if reach:
-            ramp[:reach] = np.arange(reach) / reach
-            ramp[-reach:] = ramp[:reach][::-1]
-        edges = edges * (ramp[:, None] if axis == 0 else ramp)
-    return edges
+    reach = min(margin, edges.shape[0] // 2, edges.shape[1] // 2)
+    if reach == 0:
+        return edges
+    down, across = (
+        np.minimum(np.minimum(np.arange(side), np.arange(side)[::-1]) / reach, 1).astype(np.float32)
+        for side in edges.shape
+    )
+    return np.asarray(edges * across * down[:, None])
 
 
 def suppress_along_gradient(

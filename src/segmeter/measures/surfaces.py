@@ -101,23 +101,12 @@ def _ways(corners: int) -> list[tuple[Triangle, ...]]:
 
 def _loops(code: int) -> list[Floats]:
     """Loops of edge middles, `(corners, 3)` each, that part inside from outside."""
+    import networkx
+
     inside = {c for place, c in enumerate(_CORNERS) if code >> place & 1}
     few = inside if len(inside) <= 4 else set(_CORNERS) - inside
-    joined: dict[Edge, list[Edge]] = {}
-    for one, two in _cuts(few):
-        joined.setdefault(one, []).append(two)
-        joined.setdefault(two, []).append(one)
-    return list(_closed(joined))
-
-
-def _closed(joined: dict[Edge, list[Edge]]) -> Iterator[Floats]:
-    left = sorted(joined)
-    while left:
-        loop = [left[0]]
-        while following := [edge for edge in joined[loop[-1]] if edge not in loop]:
-            loop.append(following[0])
-        left = [edge for edge in left if edge not in loop]
-        yield np.array([np.mean(edge, axis=0) for edge in loop])
+    loops = networkx.cycle_basis(networkx.Graph(_cuts(few)))
+    return [np.array([np.mean(edge, axis=0) for edge in loop]) for loop in loops]
 
 
 def _cuts(few: set[Corner]) -> Iterator[tuple[Edge, Edge]]:
@@ -209,11 +198,13 @@ def voxel_surface_distances(
     >>> float(voxel_surface_distances(thing, thing, (5.0, 1.0, 1.0)).ground_truth_mm.max())
     0.0
     """
+    from scipy import ndimage
+
     spacing = _checked(ground_truth, prediction, spacing_mm)
     low, high = joint_box(ground_truth, prediction)
-    one, two = _outermost(ground_truth.crop(low, high)), _outermost(prediction.crop(low, high))
-    there = np.sqrt(squared_distances(two, spacing)[one])
-    back = np.sqrt(squared_distances(one, spacing)[two])
+    pair = (mask.crop(low, high) for mask in (ground_truth, prediction))
+    one, two = (bits & ~ndimage.binary_erosion(bits) for bits in pair)
+    there, back = _both_ways(one, two, spacing)
     return SurfaceDistances(there, np.ones_like(there), back, np.ones_like(back))
 
 
@@ -305,10 +296,10 @@ def _checked(ground_truth: Mask, prediction: Mask, spacing_mm: Spacing) -> tuple
     return check_spacing(UNIT[:2] if axes == 2 and spacing_mm == UNIT else spacing_mm, axes)
 
 
-def _outermost(bits: Bits) -> Bits:
-    from scipy import ndimage
-
-    return np.asarray(bits & ~ndimage.binary_erosion(bits), dtype=bool)
+def _both_ways(one: Bits, two: Bits, spacing: tuple[float, ...]) -> tuple[Floats, Floats]:
+    """Distances from each element of one surface to the other, and back."""
+    there = np.sqrt(squared_distances(two, spacing)[one])
+    return there, np.sqrt(squared_distances(one, spacing)[two])
 
 
 def _plain_surfaces(
@@ -317,8 +308,7 @@ def _plain_surfaces(
     codes = _codes(ground_truth), _codes(prediction)
     full = (1 << (1 << ground_truth.ndim)) - 1
     one, two = ((c != 0) & (c != full) for c in codes)
-    there = np.sqrt(squared_distances(two, spacing)[one])
-    back = np.sqrt(squared_distances(one, spacing)[two])
+    there, back = _both_ways(one, two, spacing)
     return there, codes[0][one].astype(float), back, codes[1][two].astype(float)
 
 

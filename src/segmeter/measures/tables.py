@@ -92,10 +92,8 @@ class Table:
     @cached_property
     def overlap(self) -> Real:
         """Each cell's Jaccard index J of the two regions."""
-        union = (
-            self.prediction_areas[self.rows] + self.ground_truth_areas[self.columns] - self.shared
-        )
-        return self.shared / union
+        both = self.prediction_areas[self.rows] + self.ground_truth_areas[self.columns]
+        return self.shared / (both - self.shared)
 
     def best_by_row(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The largest of a cell value in each row."""
@@ -112,14 +110,10 @@ class Table:
         """The table after prediction regions are joined: `groups[i]` is the new number of i."""
         keys = groups[self.rows] * self.ground_truth_areas.size + self.columns
         cells, place = np.unique(keys, return_inverse=True)
-        shared = np.zeros(cells.size, dtype=np.int64)
-        np.add.at(shared, place, self.shared)
-        areas = np.zeros(int(groups.max()) + 1, dtype=np.int64)
-        np.add.at(areas, groups, self.prediction_areas)
-        rows, columns = np.divmod(cells, self.ground_truth_areas.size)
-        return Table(
-            rows.astype(np.int32), columns.astype(np.int32), shared, areas, self.ground_truth_areas
-        )
+        shared = np.bincount(place, self.shared).astype(np.int64)
+        areas = np.bincount(groups, self.prediction_areas).astype(np.int64)
+        rows, columns = (n.astype(np.int32) for n in np.divmod(cells, self.ground_truth_areas.size))
+        return Table(rows, columns, shared, areas, self.ground_truth_areas)
 
 
 @dataclass(frozen=True)
@@ -153,39 +147,24 @@ def compare(
     )
     if len(several) == 0:
         raise BadInput("a partition needs at least one ground truth to be compared with")
-    guessed = (
-        prediction if isinstance(prediction, Regions) else regions(prediction, "the partition")
-    )
-    numbered = [
-        ground_truth
-        if isinstance(ground_truth, Regions)
-        else regions(ground_truth, f"ground truth {place}")
-        for place, ground_truth in enumerate(several, start=1)
-    ]
-    return Comparison(tuple(_table(ground_truth, guessed) for ground_truth in numbered))
+    numbered = [regions(truth, f"ground truth {place}") for place, truth in enumerate(several, 1)]
+    prediction = regions(prediction, "the partition")
+    return Comparison(tuple(_table(truth, prediction) for truth in numbered))
 
 
-def regions(labels: Labels, what: str = "the label map") -> Regions:
+def regions(labels: Labels | Regions, what: str = "the label map") -> Regions:
     """Number the regions of a label map; refuse what is not one, naming it `what`.
 
     >>> regions(np.array([[7, 7, 3]])).count
     2
     """
-    checked = _checked(labels, what)
-    flat = np.ascontiguousarray(checked).reshape(-1)
-    count = number_regions if compiled is None else compiled.number_regions
-    numbers, areas = count(flat)
-    return Regions((checked.shape[0], checked.shape[1]), numbers, areas)
-
-
-def _checked(labels: Labels, what: str) -> Labels:
-    """Labels in one of the types that the kernel counts."""
+    if isinstance(labels, Regions):
+        return labels
     check_labels(labels, what, _MOST_PIXELS)
-    if labels.dtype == np.bool_:
-        return labels.astype(np.uint8)
-    if labels.dtype in (np.uint8, np.uint16, np.int32, np.int64):
-        return labels if labels.dtype.isnative else labels.astype(labels.dtype.newbyteorder("="))
-    return labels.astype(np.int64)
+    counted = labels.dtype in (np.uint8, np.uint16, np.int32, np.int64)  # types of the kernel
+    flat = np.ascontiguousarray(labels if counted else labels.astype(np.int64)).reshape(-1)
+    count = number_regions if compiled is None else compiled.number_regions
+    return Regions((labels.shape[0], labels.shape[1]), *count(flat))
 
 
 def _table(ground_truth: Regions, prediction: Regions) -> Table:
@@ -221,11 +200,6 @@ def shared_pixels(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], Whole]:
     """Plain twin of the kernel: the non-zero cells by row, then column."""
     keys = row_numbers.astype(np.int64) * columns + column_numbers
-    if rows * columns <= 4 * keys.size:
-        counts = np.bincount(keys, minlength=rows * columns)
-        cells = np.flatnonzero(counts)
-        shared = counts[cells]
-    else:
-        cells, shared = np.unique(keys, return_counts=True)
+    cells, shared = np.unique(keys, return_counts=True)
     cell_rows, cell_columns = np.divmod(cells, columns)
     return cell_rows.astype(np.int32), cell_columns.astype(np.int32), shared.astype(np.int64)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.core.seeds import generator
-from segmeter.stats.intervals import Interval
+from segmeter.stats.intervals import Interval, codes
 from segmeter.stats.mixed_effects import fit_mixed
 
 Level = Literal["nominal", "ordinal", "interval"]
@@ -61,12 +61,12 @@ def alpha_interval(
     units = _repeated(kept)
     values = sorted({score for unit in units for score in unit})
     met = _coincidences(units, values)
-    names = [name if clusters is None else clusters[name] for name in kept]
-    place = {name: k for k, name in enumerate(dict.fromkeys(names))}
-    grouped = np.zeros((len(place), *met.shape[1:]))
-    np.add.at(grouped, [place[name] for name in names], met)
-    rng = generator("alpha", len(units), len(place))
-    drawn = rng.multinomial(len(place), np.full(len(place), 1 / len(place)), size=_RESAMPLES)
+    place = codes(name if clusters is None else clusters[name] for name in kept)
+    many = int(place.max()) + 1
+    grouped = np.zeros((many, *met.shape[1:]))
+    np.add.at(grouped, place, met)
+    rng = generator("alpha", len(units), many)
+    drawn = rng.multinomial(many, np.full(many, 1 / many), size=_RESAMPLES)
     found = _alphas(np.einsum("sc,cij->sij", drawn.astype(float), grouped), values, level)
     low, high = np.percentile(found, [2.5, 97.5])
     return Interval(krippendorff_alpha(ratings, level), float(low), float(high))

@@ -93,26 +93,6 @@ def calibration_error(bins: Sequence[Bin]) -> tuple[float, float]:
     return float(np.round(gaps @ weights / weights.sum(), 15)), float(np.round(gaps.max(), 15))
 
 
-def rank_correlation(scores: Floats, values: Floats) -> float:
-    """Spearman's correlation; NaN where one of them does not vary.
-
-    >>> rank_correlation(np.array([0.5, 0.7, 0.9]), np.array([0.4, 0.7, 1.0]))
-    1.0
-    """
-    return float(ScoredRows(scores, values).rank_correlation(np.ones((1, len(scores))))[0])
-
-
-def area_under_roc(scores: Floats, good: Floats) -> float:
-    """Probability that a good mask has a higher score than a bad one; ties count half.
-
-    NaN where all masks are good or none is.
-
-    >>> area_under_roc(np.array([0.1, 0.4, 0.8]), np.array([0, 1, 1]))
-    1.0
-    """
-    return float(ScoredRows(scores, good).area_under_roc(np.ones((1, len(scores))), 1)[0])
-
-
 class ScoredRows:
     """Calibration of the same rows in many resamples at once.
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.benchmarks import Difference
+from segmeter.core.benchmarks import Difference, Group
 from segmeter.core.errors import BadInput
 from segmeter.core.seeds import fingerprint, seeded
 from segmeter.stats.intervals import Floats, Interval, Resampling
@@ -103,12 +103,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
     [0.03, 0.06, 0.06]
     """
     order = np.argsort(p_values, kind="stable")
-    many = len(p_values)
-    adjusted, largest = [0.0] * many, 0.0
-    for rank, place in enumerate(order):
-        largest = max(largest, min(1.0, (many - rank) * p_values[place]))
-        adjusted[place] = largest
-    return adjusted
+    steps = np.arange(len(order), 0, -1) * np.asarray(p_values, dtype=float)[order]
+    adjusted = np.empty(len(order))
+    adjusted[order] = np.maximum.accumulate(np.fmin(1.0, steps))
+    return [float(p) for p in adjusted]
 
 
 def _finite(gaps: Floats) -> Floats:
@@ -173,58 +171,45 @@ def spearman(table: Floats) -> Floats:
     """
     from scipy.stats import rankdata
 
-    ranks = rankdata(table, axis=0)
-    away = ranks - ranks.mean(axis=0)
-    lengths = np.sqrt((away**2).sum(axis=0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((away.T @ away) / np.outer(lengths, lengths))
-
-
-@dataclass(frozen=True, slots=True)
-class PairedValues:
-    """Several measures of each target of a model, `(targets, measures)`; `clusters` names the
-    image of each."""
-
-    model: str
-    keys: Sequence[Hashable]
-    clusters: Sequence[Hashable]
-    values: Floats
+        return np.atleast_2d(np.corrcoef(rankdata(table, axis=0), rowvar=False))
 
 
 def pairwise_tables(
-    where: tuple[str, str, str], names: Sequence[str], samples: Sequence[PairedValues]
+    names: Sequence[str], groups: Sequence[Group], values: Sequence[Floats]
 ) -> list[Difference]:
-    """All pairs in several measures, the columns of the samples' values, measure by measure.
+    """All pairs of groups in several measures, measure by measure; p values are not corrected.
 
-    `where` is their dataset, user and protocol. p values are not corrected.
+    `values` is `(targets, measures)` of each group.
 
-    >>> one = PairedValues('a', 'xyz', 'xyz', np.array([[3.0], [5.0], [9.0]]))
-    >>> other = PairedValues('b', 'zx', 'zx', np.array([[8.0], [1.0]]))
-    >>> where = ('grabcut', 'centre-click', 'corrected')
-    >>> [d.targets for d in pairwise_tables(where, ['noc@90'], [one, other])]
+    >>> where = ("grabcut", "centre-click", "corrected")
+    >>> keys = {"a": tuple("xyz"), "b": tuple("zx")}
+    >>> groups = [Group(model, *where, own, own) for model, own in keys.items()]
+    >>> values = [np.array([[3.0], [5.0], [9.0]]), np.array([[8.0], [1.0]])]
+    >>> [d.targets for d in pairwise_tables(["noc@90"], groups, values)]
     [2]
     """
-    pairs = [_paired(where, names, a, b) for a, b in combinations(samples, 2)]
+    both = combinations(zip(groups, values, strict=True), 2)
+    pairs = [_paired(names, *first, *second) for first, second in both]
     return [d for k in range(len(names)) for pair in pairs if pair for d in pair[k : k + 1]]
 
 
 def _paired(
-    where: tuple[str, str, str], names: Sequence[str], first: PairedValues, second: PairedValues
+    names: Sequence[str], first: Group, ours: Floats, second: Group, theirs: Floats
 ) -> list[Difference]:
     """One pair in every measure on the targets where both have numbers; none where they share
     no target."""
-    known, there = (_whole(p.values) for p in (second, first))
+    known, there = (_whole(values) for values in (theirs, ours))
     other = {key: i for i, key in enumerate(second.keys) if i in known}
     mine = [i for i, key in enumerate(first.keys) if i in there and key in other]
-    theirs = [other[first.keys[i]] for i in mine]
     if not mine:
         return []
-    gaps = first.values[mine] - second.values[theirs]
-    found = differences(gaps, [first.clusters[i] for i in mine], seed=where[0])
-    head = (first.model, second.model, *where)
+    gaps = ours[mine] - theirs[[other[first.keys[i]] for i in mine]]
+    found = differences(gaps, [first.clusters[i] for i in mine], seed=first.dataset)
+    head = (first.model, second.model, *first.comparison)
     limits = [(one.interval.value, one.interval.low, one.interval.high) for one in found]
     return [
-        Difference(*head, name, *limit, one.p, one.p, one.targets, one.scenes)
+        Difference(*head, name, *limit, one.p, one.p, one.targets, one.scenes, first.unit)
         for name, limit, one in zip(names, limits, found, strict=True)
     ]
 

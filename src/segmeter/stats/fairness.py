@@ -234,7 +234,7 @@ def _difference(
     seen = float(values[inside].mean() - values[~inside].mean())
     drawn = Resampling(clusters, seed=seed)
     columns = np.column_stack([values * inside, inside, values * ~inside, ~inside])
-    return percentiles(seen, _gap(drawn.totals(columns)) if drawn.clusters > 1 else np.empty(0))
+    return percentiles(seen, _gap(drawn.totals(columns)), drawn.clusters)
 
 
 def _gap(sums: Floats) -> Floats:

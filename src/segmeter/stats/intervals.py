@@ -11,7 +11,7 @@ resamples, all rounds and all models at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -54,6 +54,16 @@ class Interval:
         return self if clusters >= fewest else Interval(self.value, np.nan, np.nan)
 
 
+def codes(names: Iterable[Hashable]) -> npt.NDArray[np.intp]:
+    """The number of each name, by first appearance.
+
+    >>> codes("aba").tolist()
+    [0, 1, 0]
+    """
+    place: dict[Hashable, int] = {}
+    return np.array([place.setdefault(name, len(place)) for name in names], dtype=np.intp)
+
+
 class Resampling:
     """Resamples of scenes; the same draws for every model, so that differences are paired.
 
@@ -79,10 +89,8 @@ class Resampling:
     ) -> None:
         if len(clusters) == 0:
             raise BadInput("an interval needs at least one target, and there is none")
-        names = list(dict.fromkeys(clusters))
-        place = {name: k for k, name in enumerate(names)}
-        self.cluster = np.array([place[name] for name in clusters], dtype=np.intp)
-        self.clusters = len(names)
+        self.cluster = codes(clusters)
+        self.clusters = int(self.cluster.max()) + 1
         self.level = level
         self.resamples = resamples
         self._counts = np.bincount(self.cluster).astype(float)

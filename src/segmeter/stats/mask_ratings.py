@@ -18,7 +18,7 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped_pairs
 from segmeter.core.seeds import generator
-from segmeter.stats.intervals import Floats, Interval
+from segmeter.stats.intervals import Floats, Interval, codes
 from segmeter.stats.mixed_effects import MixedModel, fit_mixed
 
 _SCALE = 10
@@ -150,9 +150,7 @@ def fit_ratings(ratings: Ratings) -> RatingModel:
     if len(ratings.scores) < len(models) + 2:
         raise BadInput("a mixed-effects model needs more ratings than there are")
     scores = np.asarray(ratings.scores, dtype=float)
-    place = {name: k for k, name in enumerate(models)}
-    design = np.zeros((scores.size, len(models)))
-    design[np.arange(scores.size), [place[name] for name in ratings.models]] = 1.0
+    design = np.equal.outer(ratings.models, models).astype(float)
     factors: dict[str, Sequence[Hashable]] = {
         "target:model": list(zip(ratings.targets, ratings.models, strict=True)),
         "rater:model": list(zip(ratings.raters, ratings.models, strict=True)),
@@ -171,9 +169,8 @@ def _identifiable(
     kept: dict[str, Sequence[Hashable]] = {}
     seen: set[tuple[int, ...]] = set()
     for name, levels in factors.items():
-        codes = {level: k for k, level in enumerate(dict.fromkeys(levels))}
-        pattern = tuple(codes[level] for level in levels)
-        if 1 < len(codes) < size and pattern not in seen:
+        pattern = tuple(codes(levels).tolist())
+        if 1 < len(set(pattern)) < size and pattern not in seen:
             seen.add(pattern)
             kept[name] = levels
     return kept
@@ -254,33 +251,38 @@ def resampled_difference(
     value = float(np.mean([one[name] - other[name] for name in common]))
     place = {name: k for k, name in enumerate(common)}
     rows = [
-        (place[target], int(model == second), cluster, score)
+        (2 * place[target] + (model == second), cluster, score)
         for model, target, cluster, score in zip(
             both.models, both.targets, getattr(both, by), both.scores, strict=True
         )
         if target in place
     ]
-    clusters = list(dict.fromkeys(row[2] for row in rows))
-    of_cluster = {name: k for k, name in enumerate(clusters)}
-    index = np.array([[row[0], row[1], of_cluster[row[2]]] for row in rows])
-    scores = np.array([row[3] for row in rows], dtype=float)
+    cells, clusters, scores = (list(column) for column in zip(*rows, strict=True))
+    many = len(set(clusters))
     rng = generator("ratings", by, first, second, len(rows))
-    drawn = rng.multinomial(len(clusters), np.full(len(clusters), 1 / len(clusters)), size=samples)
-    means = _paired_means(index, scores, drawn.astype(float), len(common))
+    drawn = rng.multinomial(many, np.full(many, 1 / many), size=samples)
+    rated = np.array(cells), codes(clusters), np.array(scores, float)
+    means = _paired_means(*rated, drawn.astype(float), len(common))
     low, high = np.nanpercentile(means, [2.5, 97.5])
     return Interval(value, float(low), float(high))
 
 
 def _paired_means(
-    index: npt.NDArray[np.int64], scores: Floats, drawn: Floats, targets: int
+    cell: npt.NDArray[np.int64],
+    owner: npt.NDArray[np.intp],
+    scores: Floats,
+    drawn: Floats,
+    targets: int,
 ) -> Floats:
-    """The mean difference in every resample; NaN where no target is left."""
+    """The mean difference in every resample; NaN where no target is left.
+
+    `cell` is twice the target's place, plus one for the second model; `owner` what is drawn.
+    """
     found = np.full(len(drawn), np.nan)
-    cell = 2 * index[:, 0] + index[:, 1]
     for k, counts in enumerate(drawn):
-        weights = counts[index[:, 2]]
-        total = np.bincount(cell, weights * scores, minlength=2 * targets).reshape(targets, 2)
-        many = np.bincount(cell, weights, minlength=2 * targets).reshape(targets, 2)
+        own = counts[owner]
+        total = np.bincount(cell, own * scores, minlength=2 * targets).reshape(targets, 2)
+        many = np.bincount(cell, own, minlength=2 * targets).reshape(targets, 2)
         both = (many > 0).all(axis=1)
         if both.any():
             means = total[both] / many[both]

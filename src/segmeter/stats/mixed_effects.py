@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
-from segmeter.stats.intervals import Floats
+from segmeter.stats.intervals import Floats, codes
 
 _LARGEST_LOG, _SMALLEST_LOG = 12.0, -16.0
 
@@ -91,7 +91,7 @@ class _Problem:
         self.n, self.p = x.shape
         xy = np.column_stack([x, y])
         self.cross = xy.T @ xy
-        self.codes = [_codes(levels) for levels in factors]
+        self.codes = [codes(levels) for levels in factors]
         self.sizes = [int(code.max()) + 1 for code in self.codes]
         if not self.codes:
             return
@@ -139,12 +139,7 @@ class _Problem:
         return float(deviance), beta, covariance, float(residual)
 
 
-def _codes(levels: Sequence[Hashable]) -> npt.NDArray[np.int64]:
-    place = {level: k for k, level in enumerate(dict.fromkeys(levels))}
-    return np.array([place[level] for level in levels], dtype=np.int64)
-
-
-def _sums(codes: npt.NDArray[np.int64], many: int, columns: Floats) -> Floats:
+def _sums(places: npt.NDArray[np.intp], many: int, columns: Floats) -> Floats:
     found = np.zeros((many, columns.shape[1]))
-    np.add.at(found, codes, columns)
+    np.add.at(found, places, columns)
     return found

@@ -17,7 +17,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from segmeter.core.benchmarks import Difference, Group, SummaryRow
-from segmeter.stats.comparisons import Paired, PairedValues, holm, pairwise_tables
+from segmeter.core.grouping import grouped
+from segmeter.stats.comparisons import Paired, holm, pairwise_tables
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.null_distributions import Null
 
@@ -100,17 +101,18 @@ def percentile_interval(group: Group, values: Floats) -> Interval | None:
     if np.isnan(values).any():
         return None
     drawn = resampling(group)
-    draws = drawn.means(values)[:, 0] if drawn.clusters > 1 else np.empty(0)
-    return percentiles(float(values.mean()), draws)
+    return percentiles(float(values.mean()), drawn.means(values)[:, 0], drawn.clusters)
 
 
-def percentiles(value: float, draws: Floats) -> Interval:
-    """A number with the middle 95 % of what resampled sets give; no limits without draws.
+def percentiles(value: float, draws: Floats, images: int = 2) -> Interval:
+    """A number with the middle 95 % of what resampled sets give.
+
+    No limits without draws, or from a single image, which says nothing about others.
 
     >>> percentiles(2.0, np.array([1.0, 2.0, np.nan, 3.0])).value
     2.0
     """
-    known = draws[~np.isnan(draws)]
+    known = draws[~np.isnan(draws)] if images > 1 else draws[:0]
     low, high = np.quantile(known, (0.025, 0.975)) if known.size else (np.nan, np.nan)
     return Interval(value, float(low), float(high))
 
@@ -257,10 +259,7 @@ def comparisons(groups: Iterable[G]) -> list[list[G]]:
     >>> [len(members) for members in comparisons([group, group])]
     [2]
     """
-    found: dict[tuple[type[G], str, str, str], list[G]] = {}
-    for group in groups:
-        found.setdefault((type(group), *group.comparison), []).append(group)
-    return list(found.values())
+    return list(grouped(groups, lambda group: (type(group), *group.comparison)).values())
 
 
 def differences_of(
@@ -301,11 +300,8 @@ def corrected_together(
     >>> corrected_together([])
     []
     """
-    families: dict[Hashable, list[int]] = {}
-    for place, d in enumerate(found):
-        families.setdefault(family(d), []).append(place)
     made = list(found)
-    for places in families.values():
+    for places in grouped(range(len(found)), lambda i: family(found[i])).values():
         adjusted = holm([found[i].p for i in places])
         for i, p in zip(places, adjusted, strict=True):
             made[i] = replace(found[i], p_holm=p)
@@ -332,7 +328,6 @@ def standing_out(
 
 def _pairs(members: Sequence[Group], asked: Sequence[Statistic]) -> list[Difference]:
     """All pairs of one comparison in all statistics, those with equal draws at once."""
-    where = members[0].comparison
     made: dict[str, list[Difference]] = {s.name: [] for s in asked}
     together: list[Statistic] = []
     columns: list[list[Floats]] = []
@@ -348,17 +343,9 @@ def _pairs(members: Sequence[Group], asked: Sequence[Statistic]) -> list[Differe
             together.append(statistic)
             columns.append(values)
     for chosen in _alike(columns):
-        samples = [
-            PairedValues(
-                group.model,
-                group.keys,
-                group.clusters,
-                np.stack([columns[k][i] for k in chosen], axis=1),
-            )
-            for i, group in enumerate(members)
-        ]
-        for d in pairwise_tables(where, [together[k].name for k in chosen], samples):
-            made[d.statistic].append(replace(d, unit=members[0].unit))
+        values = [np.stack([columns[k][i] for k in chosen], axis=1) for i in range(len(members))]
+        for d in pairwise_tables([together[k].name for k in chosen], members, values):
+            made[d.statistic].append(d)
     return [_if_enough(d, s.fewest) for s in asked for d in made[s.name]]
 
 
@@ -369,11 +356,11 @@ def _if_enough(d: Difference, fewest: int) -> Difference:
 
 def _alike(columns: Sequence[Sequence[Floats]]) -> list[list[int]]:
     """Places of statistics that are known of the same objects."""
-    found: dict[bytes, list[int]] = {}
-    for place, values in enumerate(columns):
-        mask = b"".join(np.isfinite(v).tobytes() for v in values)
-        found.setdefault(mask, []).append(place)
-    return list(found.values())
+
+    def known(place: int) -> bytes:
+        return b"".join(np.isfinite(values).tobytes() for values in columns[place])
+
+    return list(grouped(range(len(columns)), known).values())
 
 
 def _by_group(members: Sequence[Group], statistic: Statistic) -> list[Difference]:

@@ -52,7 +52,7 @@ class Concepts(Declared):
         RunOption("digest", str, ""),
     )  # fmt: skip
     schema = CONCEPT_ROWS
-    pages = "sections"
+    pages = "statistics"
     cited = "carion2025"
 
     def plan(self, plan: Plan) -> Plan:

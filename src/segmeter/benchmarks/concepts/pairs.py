@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 from segmeter.core.capabilities import HasPhrases, HasVocabulary
 from segmeter.core.detection_ground_truth import WithDetectionGroundTruth
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box
 from segmeter.core.scenes import Scene
@@ -79,7 +80,10 @@ def pairs_of(scene: Scene, phrases: str, negatives: float, seed: int) -> list[Pa
         listed = read_phrases(phrases, digest_of(phrases)).get(scene.id, [])
         return [_listed_pair(scene, phrase, objects) for phrase, objects in listed]
     if isinstance(scene, HasPhrases):
-        return [_stated_pair(*stated) for stated in scene.phrases]
+        return [
+            _pair(phrase, [Truths(*one) for one in annotators], exhaustive)
+            for phrase, exhaustive, annotators in scene.phrases
+        ]
     present = _present(scene)
     if not present:
         return []
@@ -108,12 +112,10 @@ def read_phrases(path: str, digest: str) -> Mapping[str, list[tuple[str, str | N
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise NotFound(f"'{path}' cannot be read as a CSV of phrases: {error}") from error
-    found: dict[str, list[tuple[str, str | None]]] = {}
     for number, row in enumerate(rows, start=2):
-        image, phrase = row.get("image"), row.get("phrase")
-        if not image or not phrase:
+        if not row.get("image") or not row.get("phrase"):
             raise BadInput(f"'{path}', line {number}: a line has at least an image and a phrase")
-        found.setdefault(image, []).append((phrase, row.get("objects")))
+    found = grouped_pairs((row["image"], (row["phrase"], row.get("objects"))) for row in rows)
     for image, listed in found.items():
         if len({phrase for phrase, _ in listed}) != len(listed):
             raise BadInput(f"'{path}': image '{image}' has a phrase twice; give it once")
@@ -129,12 +131,10 @@ def _listed_pair(scene: Scene, phrase: str, objects: str | None) -> Pair:
         if lost:
             raise NotFound(f"{scene.name} has no object '{lost[0]}', named for '{phrase}'")
         chosen = [known[name] for name in objects.split()]
-    kind: Kind = "positive" if chosen else "negative"
-    return Pair(phrase, kind, [Truths([target.mask for target in chosen])])
+    return _pair(phrase, [Truths([target.mask for target in chosen])])
 
 
-def _stated_pair(phrase: str, exhaustive: bool, annotators: Sequence[Any]) -> Pair:
-    truths = [Truths(*one) for one in annotators]
+def _pair(phrase: str, truths: Sequence[Truths], exhaustive: bool = True) -> Pair:
     kind: Kind = "positive" if any(one.masks for one in truths) else "negative"
     return Pair(phrase, kind, truths, exhaustive)
 

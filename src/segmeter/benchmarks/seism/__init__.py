@@ -63,7 +63,7 @@ class Seism(Declared):
     example = "--method quadtree --dataset bsds500 --data DATA"
     evaluates = ("method",)
     schema = SEISM_ROWS
-    pages = "sections"
+    pages = "statistics"
     headline = ("fb-ods", "fop-ods", "covering-ods", "pri-ods", "voi-ods")
     cited = "ponttuset2016"
     layout = PaperLayout(

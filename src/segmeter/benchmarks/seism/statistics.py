@@ -1,4 +1,4 @@
-"""Statistics of the benchmark: ODS, OIS and AP of each method, and the human point.
+"""Statistics of partitions (ODS, OIS and AP of each method, the human point) and their sections.
 
 `published` numbers follow the authors: F_b from counts pooled over images and F_op from
 mean precision and recall, under the rule `seism`; covering, PRI and VoI as in the region
@@ -8,15 +8,17 @@ benchmark of BSDS500; one setting for all images, chosen on the very same images
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.seism.methods import PEOPLE
+from segmeter.core import sections as page
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.models import PROTOCOLS, ProtocolName
@@ -110,22 +112,24 @@ class SweptTables(Group):
         columns = {n: self.columns[n] for n in names} if places is None else self.at(names, places)
         resampled = value({n: self.drawn.means(column) for n, column in columns.items()})
         at_each = value({n: column.mean(axis=0) for n, column in columns.items()})
-        return self.interval(sign * float(at_each.max()), sign * resampled.max(axis=1))
+        draws = sign * resampled.max(axis=1)
+        return percentiles(sign * float(at_each.max()), draws, len(self.keys))
 
-    def of_curve(self, measure: str, number: Callable[[Curve], float]) -> Interval:
-        """A number of the curve, and of the curve of every resampled set."""
-        draws = [number(curve) for curve in self.resampled_curves(measure)]
-        return self.interval(number(self.curve(measure)), np.array(draws))
-
-    def interval(self, value: float, draws: Floats) -> Interval:
-        """A number with the limits of its draws; none for a single image."""
-        return percentiles(value, draws if len(self.keys) > 1 else draws[:0])
+    def of_curve(
+        self, measure: str, numbers: Mapping[str, Callable[[Curve], float]]
+    ) -> dict[str, Interval]:
+        """Numbers of the curve, with their limits from the curves of resampled sets."""
+        curve, drawn = self.curve(measure), list(self._resampled_curves(measure))
+        return {
+            name: percentiles(number(curve), np.array([*map(number, drawn)]), len(self.keys))
+            for name, number in numbers.items()
+        }
 
     def curve(self, measure: str = "fb") -> Curve:
         """Precision over recall of `fb`, counts pooled, or of `fop`, means over images."""
         return self._curve(measure, [self.columns[name] for name in _VALUES[measure][0]])
 
-    def resampled_curves(self, measure: str) -> Iterator[Curve]:
+    def _resampled_curves(self, measure: str) -> Iterator[Curve]:
         # Means over images; in thousandths of a pixel they are whole numbers near enough.
         scale = 1 if measure == "fop" else 1000
         means = [scale * self.drawn.means(self.columns[n]) for n in _VALUES[measure][0]]
@@ -141,13 +145,22 @@ class SweptTables(Group):
 
 def groups(run: Results) -> list[SweptTables]:
     """All methods of a run in both protocols, people left out."""
-    found = _load(run, "<>")
-    return [_group(tables, protocol) for tables in found for protocol in PROTOCOLS]
+    return [_group(tables, protocol) for tables in _load(run, "<>") for protocol in PROTOCOLS]
 
 
 def human_points(run: Results) -> dict[str, dict[str, Point]]:
     """People's precision and recall by dataset and measure, each judged by the others."""
-    return {tables.dataset: _human_points(tables) for tables in _load(run, "=")}
+    found = {}
+    for tables in _load(run, "="):
+        # Counts pooled over images and annotators; means over annotators, then over images.
+        recalled, ground_truth, precise, prediction = (np.nansum(tables.table(n)) for n in COUNTS)
+        precision, recall = (np.nanmean(tables.table(n), axis=1).mean() for n in ("pop", "rop"))
+        fb = precise / max(prediction, 1), recalled / max(ground_truth, 1)
+        found[tables.dataset] = {
+            "fb": Point(None, *map(float, fb)),
+            "fop": Point(None, float(precision), float(recall)),
+        }
+    return found
 
 
 def _load(run: Results, people: str) -> list[Tables]:
@@ -173,23 +186,11 @@ def _group(tables: Tables, protocol: ProtocolName) -> SweptTables:
     return SweptTables(*who, tables.keys, tables.clusters, columns, places)
 
 
-def _human_points(tables: Tables) -> dict[str, Point]:
-    """Counts pooled over images and annotators; means over annotators, then over images."""
-    recalled, ground_truth, precise, prediction = (np.nansum(tables.table(n)) for n in COUNTS)
-    precision, recall = (np.nanmean(tables.table(n), axis=1).mean() for n in ("pop", "rop"))
-    return {
-        "fb": Point(
-            None, float(precise / max(prediction, 1)), float(recalled / max(ground_truth, 1))
-        ),
-        "fop": Point(None, float(precision), float(recall)),
-    }
-
-
 def _best_covering(group: SweptTables, measure: str) -> Interval:
     """Covering where every region of the ground truth chooses its own setting."""
     covered, coverable = (group.columns[n][:, :1] for n in ("best_covered", "coverable"))
     draws = _ratio(group.drawn.means(covered), group.drawn.means(coverable))
-    return group.interval(float(covered.sum() / coverable.sum()), draws[:, 0])
+    return percentiles(float(covered.sum() / coverable.sum()), draws[:, 0], len(group.keys))
 
 
 _TITLES = {"fb": "F_b", "fop": "F_op", "covering": "covering", "pri": "PRI", "voi": "VoI"}
@@ -234,6 +235,7 @@ def _compared(name: str) -> Statistic:
     )
 
 
+_AREA: dict[str, Callable[[Curve], float]] = {"ap": lambda curve: curve.ap}
 STATISTICS = [
     *(_of(name, "ODS", lambda g, m: g.best(m), "published") for name in _VALUES),
     *(_of(name, "OIS", lambda g, m: g.best(m, g.own_best(m)), "published") for name in _VALUES),
@@ -243,10 +245,99 @@ STATISTICS = [
     ),
     _of("covering", "best", _best_covering, "published"),
     *(
-        _of(name, "AP", lambda g, m: g.of_curve(m, lambda c: c.ap), "published", several=True)
+        _of(name, "AP", lambda g, m: g.of_curve(m, _AREA)["ap"], "published", several=True)
         for name in ("fb", "fop")
     ),
     _compared("fb"),
     _compared("fop"),
 ]
 """ODS, OIS and AP; methods are compared by F of each image at the setting best elsewhere."""
+
+
+_NAMES = {"fb": "F of boundaries, F_b", "fop": "F of objects and parts, F_op"}
+_PROTOCOLS = (
+    "**published**: as the authors' programs compute it, with one setting for all images "
+    "chosen on the very images that are judged; F_b from pooled counts, F_op from mean "
+    "precision and recall (objects from 0.9, regions that make up 99 % of an image); AP sums "
+    "101 samples over 100.\n\n**corrected**: each image at the setting that is best on all "
+    "others. Boundary pixels are matched exactly, the same way every time, in both."
+)
+
+
+def sections(run: Results) -> list[page.Section]:
+    """All sections, in reading order, a dataset after the other."""
+    found, points = parts.Findings(run), human_points(run)
+    made = []
+    for dataset, here, rows in found.datasets(found.groups(SweptTables, "corrected")):
+        people = points.get(dataset, {})
+        charts = [
+            precision_recall_chart(title, [(g.model, g.curve(m)) for g in drawn], people.get(m))
+            for m, title in _NAMES.items()
+            if (drawn := [g for g in here if m == "fb" or g.has_regions])
+        ]
+        table = partial(found.table, rows=rows, who="method", ranked=True)
+        curves = table(
+            f"{dataset}-curves",
+            names=[f"{m}-{kind}" for m in _NAMES for kind in ("ods", "ois", "ap")],
+            caption="F over settings, with 95 % intervals; people are each judged by the others",
+        )
+        regions = table(
+            f"{dataset}-regions",
+            names=[
+                f"{m}-{kind}" for m in ("covering", "pri", "voi") for kind in ("ods", "ois", "best")
+            ],
+            caption="The region benchmark of BSDS500 (VoI in bits, lower is better)",
+        )
+        if people:
+            # As text: people are no method, and the best of the methods is the one set strong.
+            human = {found.cards[f"{m}-ods"].title: f"{point.f:.3f}" for m, point in people.items()}
+            line: list[page.Cell] = [human.get(column.title) for column in curves.columns[1:]]
+            curves = replace(curves, rows=[*curves.rows, [page.Label("people"), *line]])
+        caption = "Boundaries and regions together: a method may be good at one and not the other."
+        published = [row for row in rows if row.protocol == "published"]
+        agreed = "; ".join(f"People: {_NAMES[m]} {p.f:.3f}" for m, p in people.items())
+        blocks = [
+            *parts.best_answer(published, ("fb-ods", "fop-ods"), found.cards, agreed),
+            page.Multiples(charts, caption),
+            curves,
+            regions,
+            page.Note(_PROTOCOLS),
+        ]
+        made.append(page.Section(f"Results: {dataset}", blocks=blocks))
+    return [*made, *found.difference_section(folded=True)]
+
+
+def precision_recall_chart(
+    title: str, curves: Sequence[tuple[str, Curve]], people: Point | None = None
+) -> page.Chart:
+    """Precision over recall with lines of equal F, a dot at each ODS, and people's point.
+
+    The caption is the legend: people first, then the best method first.
+    """
+    ranked = sorted(curves, key=lambda pair: -pair[1].ods.f)
+    marks: list[page.Line | page.Points] = [_iso_line(tenth / 10) for tenth in range(1, 10)]
+    if people is not None:
+        marks.append(page.Points("people", [people.recall], [people.precision], ["people"]))
+    for name, curve in ranked:
+        if len(curve.recall) > 1:
+            # From low to high recall, so that its name stands where it has room.
+            order = slice(None, None, -1 if curve.recall[0] > curve.recall[-1] else 1)
+            marks.append(page.Line(name, curve.recall[order], curve.precision[order]))
+        single = [name] if len(curve.recall) == 1 else []
+        marks.append(page.Points(name, [curve.ods.recall], [curve.ods.precision], single))
+    legend = [f"[{people.f:.3f}] people"] if people is not None else []
+    legend += [f"[{c.ods.f:.3f} {c.ois.f:.3f} {c.ap:.3f}] {name}" for name, c in ranked]
+    ticks = [tenth / 10 for tenth in range(11)]
+    return page.Chart(
+        title,
+        page.Axis("recall", 0, 1, ticks),
+        page.Axis("precision", 0, 1, ticks),
+        marks,
+        caption=f"Grey: equal F, 0.1 to 0.9. Dots: ODS. [ODS OIS AP] {'; '.join(legend)}.",
+    )
+
+
+def _iso_line(f: float) -> page.Line:
+    """All places with one F, named at the upper rim, where no curve has its name."""
+    recall = np.append(np.arange(f / (2 - f), 1, 0.01), 1.0)[::-1]
+    return page.Line(f"{f:.1f}", recall, f * recall / (2 * recall - f), role="guide")

@@ -15,10 +15,10 @@ from segmeter.core.models import Method, Segmentation
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
 from segmeter.measures.boundaries import BoundaryCounts, count_boundaries, outlines
+from segmeter.measures.curves import THRESHOLDS, covering, sweep_edge_map
 from segmeter.measures.hierarchies import Hierarchy
 from segmeter.measures.outlines import Grid, Outline, outline
 from segmeter.measures.partitions import scores_of
-from segmeter.measures.sweeps import THRESHOLDS, region_counts, sweep_edge_map
 from segmeter.measures.tables import Comparison, Labels, Regions, compare, regions
 
 # Where a hierarchy's strengths are no numbers in 0..1, it is swept by number of regions.
@@ -70,6 +70,13 @@ class Level:
     boundaries: BoundaryCounts | None
     comparison: Comparison | None
 
+    @property
+    def boundary_scores(self) -> dict[str, float]:
+        counts = self.boundaries
+        if counts is None:
+            return {}
+        return {"fb": counts.f, "pb": counts.precision, "rb": counts.recall}
+
 
 def work(method: Method, scene: Scene, plan: Plan) -> list[Row]:
     """All rows of an image: one a setting, finest first where that is known."""
@@ -80,7 +87,7 @@ def work(method: Method, scene: Scene, plan: Plan) -> list[Row]:
     if isinstance(method, People):
         levels = _people(ground_truths, scene)
     else:
-        levels = levels_of(method, results, ground_truths)
+        levels = list(levels_of(method, results, ground_truths))
     measured = time.perf_counter()
     extra = {"seconds_encode": looked - started, "seconds_measure": measured - looked}
     return list(_rows(scene, levels, extra))
@@ -103,14 +110,21 @@ def results_of(method: Method, scene: Scene) -> Mapping[str, Segmentation]:
 
 def levels_of(
     method: Method, results: Mapping[str, Segmentation], ground_truths: GroundTruths
-) -> list[Level]:
+) -> Iterator[Level]:
     """All results compared with the ground truths, hierarchies and edge maps at every threshold."""
     counts = method.region_counts if isinstance(method, SweptByRegions) else _REGION_COUNTS
-    return [
-        level
-        for name, result in results.items()
-        for level in _levels(name, result, ground_truths, counts)
-    ]
+    for name, result in results.items():
+        if result.levels is not None:
+            yield from _hierarchy_levels(name, Hierarchy.of(result.levels), ground_truths, counts)
+        elif result.labels is not None:
+            yield ground_truths.level(name, number_in(name, math.nan), result.labels)
+        elif result.edges is not None:
+            drawn, threads = ground_truths.outlines.get("pixel", ()), ground_truths.threads
+            found = sweep_edge_map(drawn, result.edges, rule="seism", threads=threads)
+            for threshold, boundaries in zip(THRESHOLDS.tolist(), found, strict=True):
+                yield Level(f"{name} {threshold:.2f}".strip(), threshold, boundaries, None)
+        else:
+            raise BadInput("seism judges partitions, hierarchies and edge maps, not proposals")
 
 
 def _people(ground_truths: GroundTruths, scene: Scene) -> list[Level]:
@@ -120,22 +134,6 @@ def _people(ground_truths: GroundTruths, scene: Scene) -> list[Level]:
         ground_truths.without(k).level(f"annotator {k + 1}", k + 1, labels)
         for k, labels in enumerate(scene.partitions)
     ]
-
-
-def _levels(
-    name: str, result: Segmentation, ground_truths: GroundTruths, counts: Sequence[int]
-) -> Iterator[Level]:
-    if result.levels is not None:
-        yield from _hierarchy_levels(name, Hierarchy.of(result.levels), ground_truths, counts)
-    elif result.labels is not None:
-        yield ground_truths.level(name, number_in(name, math.nan), result.labels)
-    elif result.edges is not None:
-        drawn, threads = ground_truths.outlines.get("pixel", ()), ground_truths.threads
-        found = sweep_edge_map(drawn, result.edges, rule="seism", threads=threads)
-        for threshold, boundaries in zip(THRESHOLDS.tolist(), found, strict=True):
-            yield Level(_join(name, f"{threshold:.2f}"), threshold, boundaries, None)
-    else:
-        raise BadInput("seism judges partitions, hierarchies and edge maps, not proposals")
 
 
 def _hierarchy_levels(
@@ -150,7 +148,7 @@ def _hierarchy_levels(
         if count not in known:
             boundaries = ground_truths.boundaries(hierarchy.labels(threshold))
             known[count] = boundaries, finest.merged(groups)
-        yield Level(_join(name, setting), parameter, *known[count])
+        yield Level(f"{name} {setting}".strip(), parameter, *known[count])
 
 
 def _settings(hierarchy: Hierarchy, counts: Sequence[int]) -> Iterator[tuple[str, float, float]]:
@@ -174,20 +172,14 @@ def _rows(scene: Scene, levels: Sequence[Level], extra: Mapping[str, float]) -> 
             "place": place,
             "setting": level.setting,
             "threshold": level.threshold,
-            **_boundary_columns(level.boundaries),
+            **level.boundary_scores,
+            **({} if level.boundaries is None else pixel_counts(level.boundaries)),
             **known[key],
             "best_covered": best,
             "cluster": scene.id,
             "shape": list(scene.partitions[0].shape),
             **extra,
         }
-
-
-def _boundary_columns(counts: BoundaryCounts | None) -> Row:
-    if counts is None:
-        return {}
-    scores = {"fb": counts.f, "pb": counts.precision, "rb": counts.recall}
-    return scores | pixel_counts(counts)
 
 
 def pixel_counts(counts: BoundaryCounts) -> Row:
@@ -204,12 +196,12 @@ def _region_columns(comparison: Comparison | None) -> Row:
     """All region measures, and what covering needs to be pooled; nothing for edge maps."""
     if comparison is None:
         return {}
-    counts = region_counts([comparison])
+    found = covering([comparison])
     return {
         "regions": int(comparison.tables[0].prediction_areas.size),
         **scores_of(comparison),
-        "covered": float(counts.covered[0]),
-        "coverable": counts.coverable,
+        "covered": float(found.covered[0]),
+        "coverable": found.coverable,
     }
 
 
@@ -219,8 +211,4 @@ def _best_covered(levels: Sequence[Level]) -> float | None:
     shapes = {tuple(t.ground_truth_areas.size for t in c.tables) for c in comparisons.values()}
     if len(shapes) != 1:  # edge maps have no regions, people have each their own ground truths
         return None
-    return region_counts(comparisons.values()).best_covered
-
-
-def _join(name: str, setting: str) -> str:
-    return f"{name} {setting}".strip()
+    return covering(comparisons.values()).best

@@ -59,7 +59,7 @@ class VideoBenchmark(Declared):
     """Four modes: semi-supervised, offline and online (SAM 2), and scribbles (DAVIS)."""
 
     name = "video"
-    pages = "sections"
+    pages = "statistics"
     example = "--model hand-over?model=grabcut --dataset mini-video"
     options = (
         RunOption("modes", str, ",".join(MODES), "Modes to run: semi, offline, online, davis."),
@@ -107,6 +107,6 @@ class VideoBenchmark(Declared):
         return []
 
     def viewer(self, scene: Scene, ground_truth: Mask, rows: Sequence[Row]) -> Slices:
-        from segmeter.benchmarks.video.sections import VideoCase, viewer
+        from segmeter.benchmarks.video.statistics import VideoCase, viewer
 
         return viewer(VideoCase.of(scene.id, scene, ground_truth, rows))

@@ -26,7 +26,7 @@ from segmeter.core.models import ProtocolName, Segmentation
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import DatasetCard, Image, Scene
 from segmeter.engine import run_plan
-from segmeter.measures.sweeps import THRESHOLDS
+from segmeter.measures.curves import THRESHOLDS
 from segmeter.store import Run
 
 SHAPE = (100, 130)
@@ -159,7 +159,7 @@ def group(protocol: ProtocolName, images: int = 6) -> EdgeTables:
 
 @pytest.mark.parametrize("protocol", BOTH)
 def test_the_best_threshold_of_each_image_is_no_worse_than_one_for_all(protocol: str) -> None:
-    ods, ois, ap, r50 = (group(protocol).estimate(name).value for name in MEASURES)
+    ods, ois, ap, r50 = (group(protocol).estimates[name].value for name in MEASURES)
     assert 0 < ods <= ois + 0.01  # up to the interpolation between thresholds
     assert 0 < ap <= 1.01
     assert 0 <= r50 <= 1
@@ -167,7 +167,7 @@ def test_the_best_threshold_of_each_image_is_no_worse_than_one_for_all(protocol:
 
 def test_resampled_sets_surround_the_value() -> None:
     one = group("corrected")
-    found = [one.estimate(name) for name in MEASURES]
+    found = [one.estimates[name] for name in MEASURES]
     assert all(number.low <= number.value + 1e-9 for number in found)
     assert all(number.high >= number.value - 1e-9 for number in found)
 

@@ -26,11 +26,10 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.scores_by_step import load_tables
 from segmeter.core.sections import Column, Note, Section, Table
 from segmeter.core.seeds import generator
-from segmeter.measures.detection_matching import Cell, taken_by
+from segmeter.measures.detection_matching import Cell, pairwise_iou, taken_by
 from segmeter.measures.detections import (
     Kind,
     Rules,
-    box_ious,
     cells,
     evaluator_scores,
     matched_scores,
@@ -69,12 +68,9 @@ class Detections:
         layout["categories"] += [{"id": n, "name": str(n), "frequency": "f"} for n in more]
         return layout
 
-    @property
-    def federated(self) -> bool:
-        return any(ground_truth.federated for ground_truth in self.ground_truths)
-
     def rules(self, kind: Kind) -> Rules:
-        return Rules(kind, self.federated, True, _LVIS_MOST if self.federated else _COCO_MOST)
+        federated = any(truth.federated for truth in self.ground_truths)
+        return Rules(kind, federated, most=_LVIS_MOST if federated else _COCO_MOST)
 
     @cached_property
     def weights(self) -> Floats:
@@ -141,11 +137,10 @@ class Scored(Group):
         """AP of masks, boundaries and boxes, and the quality of masks, with limits."""
         made: dict[str, Interval] = {}
         for prefix, kind in _KINDS.items():
-            # One image says nothing about others: no interval.
-            draws = self.draws[kind] if len(self.keys) > 1 else {}
             for name, value in self.scores[kind].items():
                 if not np.isnan(value):
-                    made[f"{prefix}{name}"] = percentiles(value, draws.get(name, np.empty(0)))
+                    draws = self.draws[kind].get(name, np.empty(0))
+                    made[f"{prefix}{name}"] = percentiles(value, draws, len(self.keys))
         return made | _quality(self.detections)
 
 
@@ -302,11 +297,8 @@ def _pairs(
         return []
     ranked = sorted(range(len(found)), key=lambda k: -found[k]["score"])
     regular = np.zeros(len(things), dtype=bool)
-    overlaps = box_ious(
-        np.array([found[k]["bbox"] for k in ranked]),
-        np.array([truth.objects[k].box for k in things]),
-        regular,
-    )
+    boxes = [truth.objects[k].box for k in things]
+    overlaps = pairwise_iou([found[k]["bbox"] for k in ranked], boxes)
     classes = np.array([found[k]["category_id"] for k in ranked])
     overlaps[classes[:, None] != [truth.objects[k].category for k in things]] = 0.0
     (taken,) = taken_by(overlaps, regular, regular, np.array([0.5]))

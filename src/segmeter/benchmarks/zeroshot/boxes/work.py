@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from segmeter.benchmarks.sessions import timed_encode
 from segmeter.benchmarks.starts import folder_of, made_near
@@ -21,6 +21,7 @@ from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.detection_ground_truth import DetectionGroundTruth, WithDetectionGroundTruth
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, Request, render
 from segmeter.core.plans import Plan
@@ -34,19 +35,12 @@ GROUND_TRUTH = "ground_truth"
 _SCORE_OF_GROUND_TRUTH = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Boxed:
-    """A box with its class and the score of its source; `xywh` is left, top, sides."""
+class Boxed(NamedTuple):
+    """A box (left, top, width, height) with its class and the score of its source."""
 
-    xywh: tuple[float, float, float, float]
+    xywh: Sequence[float]
     category: int
     score: float
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Boxed:
-        """A detection in COCO's layout."""
-        x, y, width, height = (float(n) for n in record["bbox"])
-        return cls((x, y, width, height), int(record["category_id"]), float(record["score"]))
 
     @property
     def prompt(self) -> Box:
@@ -127,7 +121,10 @@ def boxes_for(
         height, width = ground_truth.shape
         image = {"id": ground_truth.image, "height": height, "width": width}
         check_detections({"images": [image], "categories": []}, mine, "bbox", classes=False)
-        return [Boxed.of(record) for record in mine]
+        return [
+            Boxed([float(n) for n in r["bbox"]], int(r["category_id"]), float(r["score"]))
+            for r in mine
+        ]
     _refuse_other_classes(source, scene, ground_truth)
     found = _detector(source, folder_of(near)).detect(scene.pixels)
     return [Boxed(d.xywh, d.category, d.score) for d in found]
@@ -153,10 +150,7 @@ def _refuse_other_classes(source: str, scene: Scene, ground_truth: DetectionGrou
 
 @lru_cache(maxsize=4)
 def _by_image(source: str, changed: int) -> dict[Any, list[Mapping[str, Any]]]:
-    found: dict[Any, list[Mapping[str, Any]]] = {}
-    for record in _records(source):
-        found.setdefault(record["image_id"], []).append(record)
-    return found
+    return grouped(_records(source), itemgetter("image_id"))
 
 
 def _records(source: str) -> Sequence[Mapping[str, Any]]:
@@ -175,10 +169,8 @@ def _records(source: str) -> Sequence[Mapping[str, Any]]:
 def _read(source: str) -> bytes:
     try:
         return Path(source).read_bytes()
-    except FileNotFoundError:
-        raise NotFound(f"no file '{source}' with a detector's boxes") from None
     except OSError as error:
-        raise BadInput(f"'{source}' cannot be read: {error.strerror}") from error
+        raise NotFound(f"no file '{source}' with a detector's boxes: {error.strerror}") from error
 
 
 @lru_cache(maxsize=2)
@@ -187,8 +179,7 @@ def _detector(source: str, near: str | None) -> Detector:
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class BoxMask:
+class BoxMask(NamedTuple):
     """The mask for a box, the model's own score of it, and whether logits were fed back."""
 
     mask: Mask
@@ -200,10 +191,9 @@ def masks_of_boxes(encoded: EncodedScene, boxes: Sequence[Box]) -> list[BoxMask]
     """A mask for each box, all boxes of an image together."""
     if not boxes:
         return []
-    first = encoded.predict([Request((box,)) for box in boxes])
-    memories = [prediction.state for prediction in first]
+    last = list(encoded.predict([Request((box,)) for box in boxes]))
+    memories = [prediction.state for prediction in last]
     again = [k for k, state in enumerate(memories) if state is not None]
-    last = list(first)
     if again:
         refined = encoded.predict([Request((boxes[k],), memories[k]) for k in again])
         for k, prediction in zip(again, refined, strict=True):

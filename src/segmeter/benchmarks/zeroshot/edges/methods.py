@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -15,12 +16,12 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import SweepsProtocols, capable
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Method, Model, ModelCard, ProtocolName, Segmentation
+from segmeter.core.models import PROTOCOLS, Method, Model, ModelCard, ProtocolName, Segmentation
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
-from segmeter.measures.boundaries import BoundaryCounts, outlines
+from segmeter.measures.boundaries import outlines
+from segmeter.measures.curves import THRESHOLDS, contour_strengths, sweep_edge_map
 from segmeter.measures.suppression import suppress, suppress_along_gradient
-from segmeter.measures.sweeps import THRESHOLDS, contour_strengths, sweep_edge_map
 from segmeter.models.automatic.candidates import Kept, crop_candidates
 from segmeter.models.automatic.generator import clicked_model
 from segmeter.models.automatic.options import Crop, Options
@@ -73,14 +74,12 @@ class AutomaticEdges:
     @cached_property
     def card(self) -> ModelCard:
         under = self.model.card
-        return ModelCard(
+        return replace(
+            under,
             name=f"edges of {under.name}",
             summary=f"edges of automatic masks of {under.name}",
             abilities=frozenset({"automatic"}),
-            licence=under.licence,
             citation="kirillov2023",
-            family=under.family,
-            fingerprint=under.fingerprint,
         )
 
     def segment(self, scene: Scene) -> Segmentation:
@@ -90,8 +89,7 @@ class AutomaticEdges:
         """Edge maps by protocol. Clicks lie where `published` puts them, for one look's sake."""
         height, width = scene.shape
         kept = crop_candidates(self.model, scene, Crop(0, 0, width, height), self.options)
-        protocols: tuple[ProtocolName, ...] = ("published", "corrected")
-        return {r: Segmentation(edges=self.edges(kept, (height, width), r)) for r in protocols}
+        return {r: Segmentation(edges=self.edges(kept, (height, width), r)) for r in PROTOCOLS}
 
     def edges(self, kept: Kept, shape: tuple[int, int], protocol: ProtocolName) -> Single:
         """The finished edge map of candidates, in 0..1."""
@@ -107,11 +105,10 @@ class AutomaticEdges:
             filled = np.flatnonzero(kept.boxes[:, 2:].max(axis=1, initial=0) > 0)
             boxes, scores = kept.boxes[filled], kept.scores[filled]
             return filled[suppress_boxes(boxes, scores, limit, "corrected")]
-        batches = []
-        for number in range(len(kept.parts)):
-            mine = np.flatnonzero(kept.part == number)
-            batches.append(mine[suppress_boxes(kept.boxes[mine], kept.scores[mine], limit)])
-        first = np.concatenate(batches)
+        batches = (np.flatnonzero(kept.part == number) for number in range(len(kept.parts)))
+        first = np.concatenate(
+            [b[suppress_boxes(kept.boxes[b], kept.scores[b], limit)] for b in batches]
+        )
         return first[suppress_boxes(kept.boxes[first], kept.scores[first], limit)]
 
 
@@ -128,24 +125,16 @@ def thinned(strength: Single, down: Single, across: Single, protocol: ProtocolNa
     return np.asarray(np.floor(255 * crests) / 255, dtype=np.float32)
 
 
-def _card(name: str, summary: str, citation: str) -> ModelCard:
-    able = frozenset({"automatic"})
-    return ModelCard(name, summary, able, citation=citation, family="classical")
+_CLASSICAL = ModelCard("", "", frozenset({"automatic"}), family="classical")
+_CANNY = "Canny edges: gradient of the smoothed image, non-maximum suppression"
+_SOBEL = "Sobel filters on the unsmoothed image"
 
 
-_CANNY = _card(
-    "canny-edges",
-    "Canny edges: gradient of the smoothed image, non-maximum suppression",
-    "canny1986",
-)
-_SOBEL = _card("sobel-edges", "Sobel filters on the unsmoothed image", "sobel1968")
-
-
-@catalogue.methods.add(_CANNY.name, summary=_CANNY.summary)
+@catalogue.methods.add("canny-edges", summary=_CANNY)
 class Canny:
     """Colour gradient at scale `sigma` in pixels, the strongest channel's, thinned by Canny."""
 
-    card = _CANNY
+    card = replace(_CLASSICAL, name="canny-edges", summary=_CANNY, citation="canny1986")
 
     def __init__(self, sigma: float = 2.0) -> None:
         self.sigma = sigma
@@ -156,11 +145,11 @@ class Canny:
         return _gradient(scene, lambda p, axis: gaussian_filter(p, self.sigma, order=_ORDER[axis]))
 
 
-@catalogue.methods.add(_SOBEL.name, summary=_SOBEL.summary)
+@catalogue.methods.add("sobel-edges", summary=_SOBEL)
 class Sobel:
     """Sobel's 3 x 3 filters, the strongest channel's, thinned by Canny's suppression."""
 
-    card = _SOBEL
+    card = replace(_CLASSICAL, name="sobel-edges", summary=_SOBEL, citation="sobel1968")
 
     def segment(self, scene: Scene) -> Segmentation:
         from scipy.ndimage import sobel
@@ -177,8 +166,8 @@ def _gradient(scene: Scene, filtered: Callable[[Single, int], Single]) -> Segmen
     down, across = (np.stack([filtered(p, axis) for p in planes]) for axis in (0, 1))
     strength = np.hypot(down, across)
     best = strength.argmax(axis=0)[None]
-    of_best = [np.take_along_axis(part, best, axis=0)[0] for part in (strength, down, across)]
-    return Segmentation(edges=thinned(of_best[0], of_best[1], of_best[2], "corrected"))
+    strongest, y, x = (np.take_along_axis(a, best, axis=0)[0] for a in (strength, down, across))
+    return Segmentation(edges=thinned(strongest, y, x, "corrected"))
 
 
 def _maps(kept: Kept) -> Iterator[Single]:
@@ -211,19 +200,18 @@ def work(method: Method, scene: Scene, plan: Plan) -> list[Row]:
     else:
         results = dict.fromkeys(plan.protocols, method.segment(scene))
     seconds = time.perf_counter() - started
-    known: dict[int, list[BoundaryCounts]] = {}  # protocols may share one map
-    rows: list[Row] = []
-    for protocol, result in results.items():
-        if id(result) not in known:
-            edges, threads = _edges(result, scene), plan.threads
-            known[id(result)] = sweep_edge_map(ground_truths, edges, rule="edges", threads=threads)
-        rows += [
-            {"protocol": protocol, "threshold": threshold, "f": counts.f, "cluster": scene.id}
-            | pixel_counts(counts)
-            | {"seconds_encode": seconds}
-            for threshold, counts in zip(THRESHOLDS.tolist(), known[id(result)], strict=True)
-        ]
-    return rows
+    maps = {id(result): _edges(result, scene) for result in results.values()}
+    counted = {  # protocols may share one map
+        key: sweep_edge_map(ground_truths, edges, rule="edges", threads=plan.threads)
+        for key, edges in maps.items()
+    }
+    return [
+        {"protocol": protocol, "threshold": threshold, "f": counts.f, "cluster": scene.id}
+        | pixel_counts(counts)
+        | {"seconds_encode": seconds}
+        for protocol, result in results.items()
+        for threshold, counts in zip(THRESHOLDS.tolist(), counted[id(result)], strict=True)
+    ]
 
 
 def _edges(result: Segmentation, scene: Scene) -> Single:

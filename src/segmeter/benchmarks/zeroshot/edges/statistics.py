@@ -8,12 +8,11 @@ takes the area under the upper envelope and the largest recall at a precision of
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 
 from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.seism.sections import precision_recall_chart
-from segmeter.benchmarks.seism.statistics import COUNTS, SweptTables, set_fb
+from segmeter.benchmarks.seism.statistics import COUNTS, SweptTables, precision_recall_chart, set_fb
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Results
 from segmeter.core.scores_by_step import load_tables
@@ -42,19 +41,10 @@ class EdgeTables(SweptTables):
     resamples = 300
 
     @cached_property
-    def _resampled(self) -> list[Curve]:
-        return list(SweptTables.resampled_curves(self, "fb"))
-
-    def resampled_curves(self, measure: str) -> Iterator[Curve]:
-        """Computed once for all numbers."""
-        return iter(self._resampled)
-
-    def estimate(self, name: str) -> Interval:
-        """One of the four with its interval; none for a single image."""
-        if name == "ois":
-            return self.best("fb", self.own_best("fb"))
+    def estimates(self) -> dict[str, Interval]:
+        """The four with their intervals; none for a single image."""
         numbers = _CORRECTED if self.protocol == "corrected" else _PUBLISHED
-        return self.of_curve("fb", numbers[name])
+        return self.of_curve("fb", numbers) | {"ois": self.best("fb", self.own_best("fb"))}
 
 
 def groups(run: Results) -> list[EdgeTables]:
@@ -74,7 +64,7 @@ def groups(run: Results) -> list[EdgeTables]:
 
 def _statistic(name: str) -> Statistic:
     return Statistic(
-        name, name.upper(), "", 3, "higher", of=EdgeTables, whole=lambda g: g.estimate(name)
+        name, name.upper(), "", 3, "higher", of=EdgeTables, whole=lambda g: g.estimates[name]
     )
 
 

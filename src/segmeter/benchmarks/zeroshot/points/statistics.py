@@ -19,6 +19,7 @@ from segmeter.benchmarks.responses import response_groups
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, named, short_name
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
+from segmeter.core.grouping import grouped
 from segmeter.core.scores_by_step import load_tables
 from segmeter.stats.goals import at_round
 from segmeter.stats.intervals import Floats, Interval
@@ -73,11 +74,12 @@ def point_sessions(run: Results) -> list[PointSessions]:
 
 def with_means(groups: Sequence[PointSessions]) -> list[Group]:
     """The groups, and the mean over datasets of every model that has several."""
-    together: dict[tuple[str, str, str], list[PointSessions]] = {}
-    for group in groups:
-        together.setdefault((group.model, group.user, group.protocol), []).append(group)
-    several = [tuple(members) for members in together.values() if len(members) > 1]
-    means = [OverDatasets(m[0].model, ALL, m[0].user, m[0].protocol, (), (), m) for m in several]
+    together = grouped(groups, lambda group: (group.model, group.user, group.protocol))
+    means = [
+        OverDatasets(model, ALL, user, protocol, (), (), tuple(members))
+        for (model, user, protocol), members in together.items()
+        if len(members) > 1
+    ]
     return [*groups, *means]
 
 
@@ -169,9 +171,7 @@ def _side_by_side(found: parts.Findings) -> list[page.Section]:
         mine, other = (means[model, d.dataset, d.user] for model in (d.first, baseline))
         return 100 * float(mine["oracle@1"].mean() - other["iou@1"].mean())
 
-    by_model: dict[str, list[Difference]] = {}
-    for d in gaps:
-        by_model.setdefault(f"{d.first}, {d.user}", []).append(d)
+    by_model = grouped(gaps, lambda d: f"{d.first}, {d.user}")
     named: dict[page.Column, Callable[[Difference], page.Cell]] = {
         page.Column("model"): lambda d: d.first,
         page.Column("user"): lambda d: d.user,

@@ -14,7 +14,13 @@ from segmeter.core.scores_by_step import Tables, load_tables
 from segmeter.core.sections import Axis, Block, Chart, Column, Note, Section
 from segmeter.measures.proposals import average_recall_of
 from segmeter.stats.intervals import Floats, Interval
-from segmeter.stats.statistics import Statistic, mean_of_known, percentiles, resampling
+from segmeter.stats.statistics import (
+    Statistic,
+    mean_of_known,
+    percentile_interval,
+    percentiles,
+    resampling,
+)
 
 ALL = "all"
 
@@ -47,26 +53,14 @@ class Proposed(Group):
             return None
         matched, objects = counts
         value = float(average_recall_of(matched.sum(axis=0), objects.sum()))
-        if len(self.keys) < 2:
-            return Interval(value, np.nan, np.nan)
         drawn = resampling(self)
         draws = average_recall_of(drawn.means(matched), drawn.means(objects)[:, 0])
-        return percentiles(value, np.asarray(draws))
+        return percentiles(value, draws, len(self.keys))
 
     def each(self, objects_of: str, number: int) -> Floats:
         """Recall of each image; NaN, and so not compared, where it has no object."""
-        found = np.full(len(self.keys), np.nan)
         counts = self.counts(objects_of, number)
-        if counts is not None:
-            matched, objects = counts
-            some = np.flatnonzero(objects > 0)
-            found[some] = average_recall_of(matched[some], objects[some])
-        return found
-
-    def masks(self) -> Interval:
-        """Masks per image."""
-        draws = resampling(self).means(self.proposals)[:, 0]
-        return percentiles(float(self.proposals.mean()), draws if len(self.keys) > 1 else draws[:0])
+        return np.full(len(self.keys), np.nan) if counts is None else average_recall_of(*counts)
 
 
 def groups(run: Results) -> list[Proposed]:
@@ -104,7 +98,11 @@ def statistics(run: Results) -> list[Statistic]:
         for number in numbers
         for kind in kinds
     ]
-    made.append(Statistic("masks", "masks", "per image", 1, whole=lambda g: g.masks(), of=Proposed))
+
+    def masks(group: Proposed) -> Interval | None:
+        return percentile_interval(group, group.proposals)
+
+    made.append(Statistic("masks", "masks", "per image", 1, whole=masks, of=Proposed))
     return made
 
 
