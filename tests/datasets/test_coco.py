@@ -222,6 +222,29 @@ def test_large_files_are_gone_through_once(made_up, tmp_path, monkeypatch):
     assert np.array_equal(index_of(made_up).image, first.image)
 
 
+@pytest.mark.parametrize("indent", [None, 1])
+def test_objects_of_a_large_file_are_those_of_a_small_one(made_up, tmp_path, monkeypatch, indent):
+    """Whatever comes first: the objects, the images, or a list of that name inside an image."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    whole = content()
+    inside = {**whole["images"][0], "annotations": [{"id": 1}]}
+    for parts in (
+        whole,
+        dict(reversed(whole.items())),
+        {**whole, "annotations": []},
+        {**whole, "images": [inside, *whole["images"][1:]]},
+    ):
+        made_up.write_text(json.dumps(parts, indent=indent))
+        monkeypatch.setattr(coco_files, "_LARGE", 1 << 26)
+        small = index_of(made_up)
+        monkeypatch.setattr(coco_files, "_LARGE", 1)
+        for large in (index_of(made_up), index_of(made_up)):
+            assert large.images == small.images
+            assert large.image.tolist() == small.image.tolist()
+            assert large.crowd.tolist() == small.crowd.tolist()
+            assert large.read(np.arange(len(small.image))) == small.objects
+
+
 def test_a_changed_file_is_gone_through_anew(made_up, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(coco_files, "_LARGE", 1)

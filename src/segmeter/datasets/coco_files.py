@@ -37,9 +37,12 @@ from segmeter.runtime.remote_files import cache_folder
 _FARTHEST = 1 << 17  # pycocotools allocates memory for every pixel along a side
 Named = tuple[str, str, Any]
 _LARGE = 1 << 26
-_VERSION = 2
+_VERSION = 3
 _LISTS = (re.compile(rb'"images"\s*:\s*\['), re.compile(rb'"annotations"\s*:\s*\['))
+_ANNOTATIONS = re.compile(r'"annotations"\s*:\s*\[\s*')
+_SEPARATOR = re.compile(r"\s*,?\s*")
 Places = npt.NDArray[np.int64]
+Parsed = tuple[dict[str, Any], Sequence[Any], list[tuple[Any, bool]]]
 
 
 def fill(polygons: Iterable[Sequence[float]], size: tuple[int, int]) -> Mask:
@@ -194,28 +197,72 @@ def has_lists(path: Path) -> bool:
 
 
 def _built(path: Path) -> Index:
-    content = json.loads(read_bytes(path))
-    if not {"images", "annotations"} <= content.keys():
-        raise ValueError("it has no 'images' or no 'annotations'")
+    text = _text(read_bytes(path))
+    content, objects, facts = _parsed(text) if len(text) < _LARGE else _taken_apart(text)
     row: dict[Any, int] = {}
     for number, image in enumerate(content["images"]):
         if row.setdefault(image["id"], number) != number:
             raise ValueError(f"two images have the id {image['id']}")
-    things = content["annotations"]
-    for thing in things:
-        if "id" not in thing:
-            raise ValueError("an object has no 'id'")
-        if thing["image_id"] not in row:
-            raise ValueError(f"an object is of the image {thing['image_id']}, which is not listed")
-    images = np.array([row[thing["image_id"]] for thing in things], dtype=np.int64)
-    crowd = np.array([bool(thing.get("iscrowd")) for thing in things], dtype=bool)
-    return Index(content["images"], content.get("categories", []), images, crowd, things)
+    strange = next((image for image, _ in facts if image not in row), None)
+    if strange is not None:
+        raise ValueError(f"an object is of the image {strange}, which is not listed")
+    images = np.array([row[image] for image, _ in facts], dtype=np.int64)
+    crowd = np.array([crowd for _, crowd in facts], dtype=bool)
+    return Index(content["images"], content.get("categories", []), images, crowd, objects)
+
+
+def _parsed(text: str) -> Parsed:
+    """A file's content, its objects, and of each object the image and whether it is a crowd."""
+    content = json.loads(text)
+    if not {"images", "annotations"} <= content.keys():
+        raise ValueError("it has no 'images' or no 'annotations'")
+    objects = content["annotations"]
+    return content, objects, [_facts(thing) for thing in objects]
+
+
+def _taken_apart(text: str) -> Parsed:
+    """The same with objects as JSON in an Arrow array."""
+    import pyarrow as pa
+
+    # The first list of that name may be part of an image: then all is decoded at once.
+    with suppress(LookupError, TypeError, ValueError):
+        return _one_by_one(text)
+    content, objects, facts = _parsed(text)
+    return content, pa.array(map(json.dumps, objects), pa.large_string()), facts
+
+
+def _one_by_one(text: str) -> Parsed:
+    """The same; each object is let go of when it is decoded: this takes less memory and time."""
+    import pyarrow as pa
+
+    found, decode = _ANNOTATIONS.search(text), json.JSONDecoder().raw_decode
+    start = place = found.end() if found else len(text)
+    objects, facts = [], []
+    while text[place] != "]":
+        thing, end = decode(text, place)
+        objects.append(text[place:end])
+        facts.append(_facts(thing))
+        place = _SEPARATOR.match(text, end).end()  # type: ignore[union-attr]  # matches anything
+    content, rest, _ = _parsed(text[:start] + text[place:])
+    if rest:
+        raise ValueError("the objects are in another list")
+    return content, pa.array(objects, pa.large_string()), facts
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode(json.detect_encoding(raw))
+
+
+def _facts(thing: Mapping[str, Any]) -> tuple[Any, bool]:
+    if "id" not in thing:
+        raise ValueError("an object has no 'id'")
+    return thing["image_id"], bool(thing.get("iscrowd"))
 
 
 def _stored(file: Path) -> Index:
-    from pyarrow import feather
+    import pyarrow as pa
 
-    table = feather.read_table(file, memory_map=True)
+    table = pa.ipc.open_file(pa.memory_map(str(file))).read_all()
     held = table.schema.metadata
     return Index(
         json.loads(held[b"images"]),
@@ -229,9 +276,7 @@ def _stored(file: Path) -> Index:
 def _store(index: Index, file: Path) -> None:
     """Written whole or not at all, for several processes may do it at once."""
     import pyarrow as pa
-    from pyarrow import feather
 
-    objects = pa.array(map(json.dumps, index.objects), pa.large_string())
     notes = {
         "images": json.dumps(index.images),
         "categories": json.dumps(index.categories),
@@ -240,6 +285,7 @@ def _store(index: Index, file: Path) -> None:
     }
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as half:
-        table = pa.table({"object": objects}).replace_schema_metadata(notes)
-        feather.write_feather(table, half, compression="uncompressed")
+        table = pa.table({"object": index.objects}).replace_schema_metadata(notes)
+        with pa.ipc.new_file(half, table.schema) as file_of_table:
+            file_of_table.write_table(table)
     os.replace(half.name, file)
