@@ -34,7 +34,8 @@ class Application(Group):
     """All commands, in the order of the panels; those of no panel come last."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx), key=_place)
+        names = super().list_commands(ctx)
+        return [*(n for n in _ORDER if n in names), *(n for n in names if n not in _ORDER)]
 
 
 def panel_of(command: str) -> str:
@@ -45,10 +46,6 @@ def panel_of(command: str) -> str:
     """
     found = (panel for panel, names in _PANELS.items() if command in names)
     return next(found, "More tools")
-
-
-def _place(command: str) -> int:
-    return _ORDER.index(command) if command in _ORDER else len(_ORDER)
 
 
 def _plainly(parameters: list[Any]) -> list[Any]:

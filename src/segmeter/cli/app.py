@@ -25,6 +25,7 @@ from segmeter.cli._printing import VOLUME, speak_plainly
 
 # What others call the most clicks per object.
 _ROUNDS = ("click", "max-clicks", "num-clicks", "n-clicks", "max-rounds", "interactions")
+_RESUMABLE = (["run"], ["fetch"], ["merge"], ["train"], ["clicks", "train"])
 _ANYWHERE = ("-q", "--quiet", "-v", "--verbose", "--debug")
 
 
@@ -127,10 +128,7 @@ def _resumed_by(typed: Sequence[str]) -> str:
     """The state after an interrupt, and the command that resumes the work."""
     if "--dry-run" in typed:
         return "; nothing was written"
-    if typed[:1] not in (["run"], ["fetch"], ["merge"], ["train"]) and typed[:2] != [
-        "clicks",
-        "train",
-    ]:
+    if not any(list(typed[: len(words)]) == words for words in _RESUMABLE):
         return ""
     command = printable(shlex.join(["segmeter", *sys.argv[1:]]))
     return f"; nothing that was finished is lost. To resume: {command}"
@@ -153,7 +151,7 @@ def commands(typed: Sequence[str] = ()) -> typer.Typer:
         importlib.import_module(f"segmeter.cli.{name}")
     groups: list[Any] = app.registered_groups
     for info in (*app.registered_commands, *groups):
-        info.rich_help_panel = panel_of(_name(info))
+        info.rich_help_panel = panel_of(str(info.name or info.callback.__name__))
     for one in (app, *(info.typer_instance for info in groups)):
         for command in one.registered_commands:
             command.cls = Command
@@ -169,10 +167,6 @@ def _only_what_was_typed(typed: Sequence[str]) -> AbstractContextManager[None]:
         return nullcontext()
     places = (os.environ.get(name, "") for name in ("SEGMETER_DATA", "SEGMETER_WEIGHTS"))
     return contacts_only([*typed, *places])
-
-
-def _name(info: Any) -> str:
-    return str(info.name or info.callback.__name__)
 
 
 def _misused(error: Any) -> int:

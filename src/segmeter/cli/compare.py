@@ -29,15 +29,6 @@ from segmeter.cli.app import Exit, app
 _PAIR: dict[str, Any] = {"overflow": "fold", "max_width": 24}
 _NARROW = 72  # columns of a terminal below which a measure and its models share a column
 
-FailIf = Annotated[
-    list[str] | None,
-    Option(
-        help="Exit with code 1 if this holds: 'noc@90 worse', 'noc@90 worse by 0.2' or "
-        "'noc@90 possibly worse by 0.2'; can be repeated."
-    ),
-]
-Kind = Annotated[str, Option("--format", help="text, or markdown for a pull request.")]
-
 
 @app.command()
 def compare(
@@ -48,8 +39,14 @@ def compare(
     by: By = None,
     groups: GroupsFile = None,
     trust: Trust = False,
-    fail_if: FailIf = None,
-    kind: Kind = "text",
+    fail_if: Annotated[
+        list[str] | None,
+        Option(
+            help="Exit with code 1 if this holds: 'noc@90 worse', 'noc@90 worse by 0.2' or "
+            "'noc@90 possibly worse by 0.2'; can be repeated."
+        ),
+    ] = None,
+    kind: Annotated[str, Option("--format", help="text, or markdown for a pull request.")] = "text",
     as_json: AsJson = False,
 ) -> int:
     """Report which differences between models are statistically significant.

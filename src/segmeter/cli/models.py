@@ -31,14 +31,6 @@ group = command_group(
     "models", "Segment everything, embed masks, compare two versions of a model, serve a model."
 )
 
-Images = Annotated[list[Path], Argument(help="Images, or folders of images.")]
-Points = Annotated[int, Option(help="Points per side of the grid.")]
-Crops = Annotated[int, Option(help="Layers of crops in addition to the full image.")]
-Smallest = Annotated[int, Option(help="Remove holes and islands smaller than this many pixels.")]
-Settings = Annotated[
-    list[str] | None, Option(help="Another setting as name=value: score, stability, box_nms, ...")
-]
-
 
 @group.command()
 def parity(
@@ -97,14 +89,19 @@ def serve(
 
 @group.command()
 def masks(
-    images: Images,
+    images: Annotated[list[Path], Argument(help="Images, or folders of images.")],
     model: OneModel,
     out: NewFolder,
-    points: Points = 32,
-    crops: Crops = 0,
-    smallest: Smallest = 0,
+    points: Annotated[int, Option(help="Points per side of the grid.")] = 32,
+    crops: Annotated[int, Option(help="Layers of crops in addition to the full image.")] = 0,
+    smallest: Annotated[
+        int, Option(help="Remove holes and islands smaller than this many pixels.")
+    ] = 0,
     protocol: OneProtocol = "corrected",
-    option: Settings = None,
+    option: Annotated[
+        list[str] | None,
+        Option(help="Another setting as name=value: score, stability, box_nms, ..."),
+    ] = None,
     weights: Weights = None,
     threads: Threads = 1,
     as_json: AsJson = False,

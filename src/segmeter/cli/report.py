@@ -28,9 +28,6 @@ from segmeter.cli.app import app
 
 _FORMATS = ("html", "csv", "md", "markdown", "tex", "latex")
 
-Out = Annotated[Path | None, out_option("Output file or folder; inside RUN by default.")]
-Kind = Annotated[str, Option("--format", help="html, or all its tables as csv, markdown or latex.")]
-
 
 def _count(text: str) -> int:
     """A number of objects; thousands may be set apart: 20000, 20 000, 20,000."""
@@ -53,32 +50,30 @@ def _money(text: str) -> float:
     return rate
 
 
-Objects = Annotated[
-    int | None,
-    Option(parser=_count, metavar="N", help="Estimate the cost of annotating this many objects."),
-]
-Sheet = Annotated[
-    bool, Option("--sheet", help="Write only the cost estimate, on one printable page.")
-]
-Rate = Annotated[
-    float | None,
-    Option("--hourly-rate", parser=_money, metavar="R", help="Annotators' pay per hour."),
-]
-
-
 @app.command()
 def report(
     run: RunAddress,
-    out: Out = None,
-    kind: Kind = "html",
+    out: Annotated[Path | None, out_option("Output file or folder; inside RUN by default.")] = None,
+    kind: Annotated[
+        str, Option("--format", help="html, or all its tables as csv, markdown or latex.")
+    ] = "html",
     data: Data = None,
     cost: Cost = None,
     goal: GoalChoice = None,
     by: By = None,
     groups: GroupsFile = None,
-    objects: Objects = None,
-    hourly_rate: Rate = None,
-    sheet: Sheet = False,
+    objects: Annotated[
+        int | None,
+        Option(
+            parser=_count, metavar="N", help="Estimate the cost of annotating this many objects."
+        ),
+    ] = None,
+    hourly_rate: Annotated[
+        float | None, Option(parser=_money, metavar="R", help="Annotators' pay per hour.")
+    ] = None,
+    sheet: Annotated[
+        bool, Option("--sheet", help="Write only the cost estimate, on one printable page.")
+    ] = False,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
