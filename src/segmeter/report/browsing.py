@@ -144,7 +144,10 @@ class Sessions:
     def session(self, asked: Mapping[str, str]) -> str:
         """One session, click by click."""
         key = {name: asked.get(name, "") for name in _KEY}
-        rows = self._rounds(key)
+        every = self.run.job_rows(key["model"], key["dataset"], key["scene"])
+        rows = [{"round": 1, "user": "", **row} for row in every]
+        rows = [row for row in rows if all(row[name] == key[name] for name in _KEY)]
+        rows.sort(key=itemgetter("round"))
         if not rows:
             raise NotFound("no such session in this run")
         title = f"{_object(key['scene'], key['target'])}: {short(key['model'])}"
@@ -163,13 +166,6 @@ class Sessions:
         subtitle = ", ".join(filter(None, (names.get(key["dataset"], key["dataset"]), key["user"])))
         return render(Page(title, subtitle, facts, [section], back="/"))
 
-    def _rounds(self, key: Mapping[str, str]) -> list[dict[str, Any]]:
-        """The rows of one session, from its own part alone."""
-        rows = self.run.job_rows(key["model"], key["dataset"], key["scene"])
-        rows = [{"round": 1, "user": "", **row} for row in rows]
-        own = [row for row in rows if all(row[name] == key[name] for name in _KEY)]
-        return sorted(own, key=itemgetter("round"))
-
     def _replay(self, key: Mapping[str, str], rows: Sequence[dict[str, Any]]) -> Block:
         benchmark = self.run.benchmark
         try:
@@ -185,7 +181,15 @@ class Sessions:
             image = Illustration(scene.pixels, close=True)
         except (SegmeterError, StopIteration) as error:
             return Note(f"The image cannot be shown: {error}", "warning")
-        frames = [_frame(row, ground_truth.shape) for row in rows]
+        frames = [
+            Frame(
+                Mask.decoded(row["mask"], ground_truth.shape),
+                round_from_json(row["prompt"]),
+                {"IoU": row["iou"]},
+                row["seconds_predict"],
+            )
+            for row in rows
+        ]
         return Replay("session", key["scene"], image, frames, ground_truth, self.goal)
 
 
@@ -206,12 +210,6 @@ def _prediction(pixels: Any, key: Mapping[str, str], row: Mapping[str, Any], tru
     )  # fmt: skip
     shown = Illustration(pixels, name, f"ground truth and {name}", outlines=outlines, close=True)
     return Gallery([shown], "Dashed: the ground truth. Filled: the prediction.")
-
-
-def _frame(row: Mapping[str, Any], shape: Sequence[int]) -> Frame:
-    prompts = round_from_json(row["prompt"])
-    mask = Mask.decoded(row["mask"], tuple(shape))
-    return Frame(mask, prompts, {"IoU": row["iou"]}, row["seconds_predict"])
 
 
 def _page(asked: Mapping[str, str]) -> int:
