@@ -11,28 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from segmeter.api.loading import Tell, dataset_spec, load_dataset, protocol_names, roots_of, silent
-from segmeter.clickability.click_files import (
-    Thing,
-    Why,
-    astray,
-    few_of_a_device,
-    left_out,
-    outside_run,
-    too_few,
-    unasked,
-    without_masks,
-    without_partner,
-    write_simulated,
-)
-from segmeter.clickability.click_similarity import (
-    ENOUGH,
-    HALVES,
-    REFERENCE,
-    Row,
-    ceilings,
-    devices,
-    display_modes,
-)
+from segmeter.clickability import click_files as recorded
+from segmeter.clickability import click_similarity
 from segmeter.clickability.map_sources import map_scores, source
 from segmeter.clickability.training.samples import samples_of
 from segmeter.core import catalogue
@@ -89,16 +69,20 @@ def make_click_file(
     first = next(things, None)
     if first is None:
         raise BadInput("the dataset has no targets; there is nothing to click on")
-    return write_simulated(Path(out), chain([first], things), seed, people, not first_only, folder)
+    return recorded.write_simulated(
+        Path(out), chain([first], things), seed, people, not first_only, folder
+    )
 
 
-def _things(dataset: Dataset, limit: int | None) -> Iterator[Thing]:
+def _things(dataset: Dataset, limit: int | None) -> Iterator[recorded.Thing]:
     """The objects of a dataset, under the names that the published file gives them."""
     name = dataset.card.name
     for scene in map(dataset.load, dataset.scenes()[:limit]):
         several = len(scene.targets) > 1
         for target in scene.targets:
-            yield Thing(NAMES.get(name, name), scene.id, target.mask, target.id if several else "")
+            yield recorded.Thing(
+                NAMES.get(name, name), scene.id, target.mask, target.id if several else ""
+            )
 
 
 def compare_clicks(
@@ -111,7 +95,7 @@ def compare_clicks(
     data: str | Path | None = None,
     protocols: str | Sequence[str] = "both",
     tell: Tell = silent,
-) -> list[tuple[ProtocolName, Row]]:
+) -> list[tuple[ProtocolName, click_similarity.Row]]:
     """Compare recorded clicks with each other or with clickability maps.
 
     Parameters
@@ -143,12 +127,12 @@ def compare_clicks(
     _warn_of_compared(path, file, opened, compare, tell)
     sides = _sides_in(opened, modes=compare == "modes")
     if compare == "halves":
-        return [("corrected", row) for row in ceilings(file, sides)]
-    rule = devices if compare == "devices" else display_modes
+        return [("corrected", row) for row in click_similarity.ceilings(file, sides)]
+    rule = click_similarity.devices if compare == "devices" else click_similarity.display_modes
     return [(each, row) for each in chosen for row in rule(file, sides, each)]
 
 
-def _scribble_rows(path: Path, datasets: Mapping[str, Dataset]) -> Iterator[Row]:
+def _scribble_rows(path: Path, datasets: Mapping[str, Dataset]) -> Iterator[click_similarity.Row]:
     """Shapes of recorded first strokes, of simulated ones on the same objects, and differences."""
     shapes, images = [], []
     for (dataset, scene, target, _), rounds in read_prompts(path).items():
@@ -170,7 +154,7 @@ def _scribble_rows(path: Path, datasets: Mapping[str, Dataset]) -> Iterator[Row]
     for what, values in kinds.items():
         for k, score in enumerate(("coverage", "centredness", "length")):
             found = drawing.interval(values[:, k])
-            yield Row(what, score, found.value, found.low, found.high, len(images))
+            yield click_similarity.Row(what, score, found.value, found.low, found.high, len(images))
 
 
 def _warn_of_compared(
@@ -180,11 +164,11 @@ def _warn_of_compared(
     if compare == "modes":
         only = next(iter(datasets.values()))
         datasets = {key.dataset: only for key in file.keys}
-        reason = without_partner(file, REFERENCE)
+        reason = recorded.without_partner(file, click_similarity.REFERENCE)
     elif compare == "devices":
-        reason = few_of_a_device(file, ENOUGH)
+        reason = recorded.few_of_a_device(file, click_similarity.ENOUGH)
     else:
-        reason = too_few(HALVES)
+        reason = recorded.too_few(click_similarity.HALVES)
     scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}
     _warn(tell, path, file, [reason], datasets, scenes)
 
@@ -195,7 +179,7 @@ def _map_rows(
     previous: Path | None,
     names: Sequence[str],
     chosen: tuple[ProtocolName, ...],
-) -> list[tuple[ProtocolName, Row]]:
+) -> list[tuple[ProtocolName, click_similarity.Row]]:
     sources = {}
     for text in names:
         name, _, weights = text.partition("=")
@@ -250,23 +234,26 @@ def warn_of_skipped(plan: Plan, roots: Roots, tell: Tell) -> None:
         name = NAMES.get(data.card.name, data.card.name)
         datasets[name] = data
         scenes[name] = frozenset(plan.scenes_of(str(spec), data.scenes()))
-    _warn(tell, path, open_clicks(path)[0], outside_run(scenes), datasets, scenes)
+    _warn(tell, path, open_clicks(path)[0], recorded.outside_run(scenes), datasets, scenes)
 
 
 def warn_of_samples(
     path: Path, clicks: Clicks, datasets: Mapping[str, Dataset], previous: Path | None, tell: Tell
 ) -> None:
     """Which clicks make no training sample, and if they miss their objects."""
-    reasons = [unasked(datasets), *([without_masks] if previous is None else [])]
+    reasons = [recorded.unasked(datasets), *([recorded.without_masks] if previous is None else [])]
     scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}
     _warn(tell, path, clicks, reasons, datasets, scenes)
 
 
 def _warn(
-    tell: Tell, path: Path, clicks: Clicks, reasons: Sequence[Why],
+    tell: Tell, path: Path, clicks: Clicks, reasons: Sequence[recorded.Why],
     datasets: Mapping[str, Dataset], scenes: Mapping[str, frozenset[str]],
 ) -> None:  # fmt: skip
     """Tell which clicks are left out for these reasons, and if clicks miss their objects."""
-    for sentence in (left_out(clicks, *reasons), astray(clicks, datasets, scenes)):
+    for sentence in (
+        recorded.left_out(clicks, *reasons),
+        recorded.astray(clicks, datasets, scenes),
+    ):
         if sentence:
             tell(f"{path.name}: {sentence}")

@@ -10,14 +10,7 @@ from typing import Any
 from segmeter import __version__
 from segmeter.api.loading import dataset_spec, protocol_names, roots_of
 from segmeter.api.measuring import FIGURES, check_file, write_figure
-from segmeter.benchmarks.seism import segmenter_spec
-from segmeter.benchmarks.seism.discrimination import (
-    MetaRow,
-    densities_of,
-    known_measures,
-    meta_rows,
-    meta_sections,
-)
+from segmeter.benchmarks.seism import discrimination, segmenter_spec
 from segmeter.benchmarks.seism.pairs import (
     BOUNDARY,
     MethodSweeps,
@@ -40,7 +33,7 @@ from segmeter.store.local import write_file
 class MetaMeasures:
     """SIHD, SABD and SISD of each measure, and the images that they are computed on."""
 
-    rows: list[MetaRow]
+    rows: list[discrimination.MetaRow]
     images: str
 
     def facts(self) -> dict[str, Any]:
@@ -97,11 +90,13 @@ def meta_measures(
     bases = (baselines or ["quadtree?turned=true"]) if methods else []
     other = None if train is None else _annotated(train, sweeps.places)
     swept, against = sweeps.of(methods, given, other), sweeps.of(bases, given, other)
-    rows = meta_rows(pairs, swept, against, sweeps.measures, protocol_names(protocols))
+    rows = discrimination.meta_rows(
+        pairs, swept, against, sweeps.measures, protocol_names(protocols)
+    )
     more = f"; SABD and SISD on {len(swept[0].images)}" if swept else ""
     found = MetaMeasures(rows, f"SIHD on {len(set(pairs.images))} images{more}")
     if figure is not None:
-        write_figure(_draw_densities, densities_of(pairs), Path(figure))
+        write_figure(_draw_densities, discrimination.densities_of(pairs), Path(figure))
     if page is not None:
         _write_report(Path(page), dataset, found, pairs)
     return found
@@ -136,7 +131,7 @@ def _annotated(dataset: str, places: Roots) -> Any:
 
 
 def _measures(asked: Sequence[str]) -> list[str]:
-    known = known_measures()
+    known = discrimination.known_measures()
     for name in asked:
         if name not in known:
             hint = suggestion(name, known)
@@ -148,7 +143,7 @@ def _write_report(path: Path, dataset: str, found: MetaMeasures, pairs: PairScor
     page = Page(f"Which measures tell good from bad on {dataset}",
                 "partition measures, judged by meta-measures",
                 [found.images, f"segmeter {__version__}"],
-                meta_sections(found.rows, pairs))  # fmt: skip
+                discrimination.meta_sections(found.rows, pairs))  # fmt: skip
     write_file(path, render(page).encode())
 
 

@@ -12,24 +12,7 @@ from typer import Argument, Option
 
 import segmeter
 from segmeter import api
-from segmeter.cli._options import (
-    AsJson,
-    CostFile,
-    Data,
-    ImageSets,
-    Limit,
-    MasksShown,
-    Models,
-    NewFolder,
-    OneDataset,
-    OneModel,
-    ProtocolChoice,
-    Seed,
-    Threads,
-    Weights,
-    in_panel,
-    out_option,
-)
+from segmeter.cli import _options as options
 from segmeter.cli._printing import print_json, print_table, progress_line, say
 from segmeter.cli.app import command_group
 
@@ -38,15 +21,18 @@ group = command_group(
     "Click-response maps, simulated clicks, models of where people click, seconds per click.",
 )
 
-_images, _network = in_panel("Which images"), in_panel("The network and its training")
+_images, _network = (
+    options.in_panel("Which images"),
+    options.in_panel("The network and its training"),
+)
 ClicksFile = Annotated[Path, Option(help="File of clicks or previews (CSV).")]
 
 
 @group.command()
 def response(
-    model: OneModel,
-    dataset: OneDataset,
-    out: NewFolder,
+    model: options.OneModel,
+    dataset: options.OneDataset,
+    out: options.NewFolder,
     scene: Annotated[str | None, Option(help="Image; the first by default.")] = None,
     target: Annotated[str | None, Option(help="Object; the first by default.")] = None,
     stride: Annotated[int, Option(min=1, help="Pixels between clicks; 1 for every pixel.")] = 1,
@@ -57,10 +43,10 @@ def response(
     with_boxes: Annotated[
         bool, Option("--with-boxes", help="Also the best and worst box, and a map of box shifts.")
     ] = False,
-    data: Data = None,
-    weights: Weights = None,
-    threads: Threads = 1,
-    as_json: AsJson = False,
+    data: options.Data = None,
+    weights: options.Weights = None,
+    threads: options.Threads = 1,
+    as_json: options.AsJson = False,
 ) -> None:
     """Compute the IoU for a click at every position on one object (click-response map).
 
@@ -89,16 +75,16 @@ def response(
 
 @group.command()
 def simulate(
-    dataset: ImageSets,
-    out: Annotated[Path, out_option("CSV file to write.")],
-    data: Data = None,
+    dataset: options.ImageSets,
+    out: Annotated[Path, options.out_option("CSV file to write.")],
+    data: options.Data = None,
     people: Annotated[int, Option(min=1, help="Clicks per object.")] = 48,
     first_only: Annotated[bool, Option("--first-only", help="First clicks only.")] = False,
     masks: Annotated[
         Path | None, Option(help="Folder for the masks shown in later rounds.")
     ] = None,
-    limit: Limit = None,
-    seed: Seed = 0,
+    limit: options.Limit = None,
+    seed: options.Seed = 0,
 ) -> None:
     """Write a synthetic file of recorded clicks, e.g. to try out commands that need one.
 
@@ -114,7 +100,7 @@ def simulate(
 @group.command()
 def compare(
     clicks: ClicksFile,
-    dataset: ImageSets,
+    dataset: options.ImageSets,
     compare: Annotated[
         str, Option(help="devices, modes, halves (of the annotators), maps, or scribbles.")
     ] = "devices",
@@ -122,10 +108,10 @@ def compare(
         list[str] | None,
         Option(help="Clickability map to evaluate; a network's weights as name=FILE."),
     ] = None,
-    previous: MasksShown = None,
-    data: Data = None,
-    protocol: ProtocolChoice = "both",
-    as_json: AsJson = False,
+    previous: options.MasksShown = None,
+    data: options.Data = None,
+    protocol: options.ProtocolChoice = "both",
+    as_json: options.AsJson = False,
 ) -> None:
     """Compare recorded clicks between devices, display modes or annotators, or with a clickability
     map; or recorded with simulated scribbles.
@@ -164,13 +150,13 @@ def fit(
         list[str] | None,
         Option("--dataset", "-d", help="Dataset of the clicked images, or a folder."),
     ] = None,
-    data: Data = None,
-    weights: Weights = None,
-    model: Models = None,
+    data: options.Data = None,
+    weights: options.Weights = None,
+    model: options.Models = None,
     scenes: Annotated[
         int, Option(min=1, help="Images per dataset on which error regions are computed.")
     ] = 24,
-    out: Annotated[Path, out_option("Folder for figures, tables and numbers.")] = Path(
+    out: Annotated[Path, options.out_option("Folder for figures, tables and numbers.")] = Path(
         "calibration"
     ),
     prior: Annotated[Path | None, Option(help="Write the fitted parameters to this file.")] = None,
@@ -204,10 +190,10 @@ def fit(
 @group.command()
 def train(
     clicks: ClicksFile,
-    dataset: ImageSets,
-    out: Annotated[Path, out_option("Folder for weights and state.")],
-    data: Data = None,
-    previous: MasksShown = None,
+    dataset: options.ImageSets,
+    out: Annotated[Path, options.out_option("Folder for weights and state.")],
+    data: options.Data = None,
+    previous: options.MasksShown = None,
     learn: Annotated[Path | None, _images(help="File that lists the images to train on.")] = None,
     report: Annotated[Path | None, _images(help="File that lists the images to test on.")] = None,
     recipe: Annotated[
@@ -219,7 +205,7 @@ def train(
     epochs: Annotated[int | None, _network(min=1, help="Epochs; 20 by default.")] = None,
     batch: Annotated[int | None, _network(min=2, help="Samples per step; 16 by default.")] = None,
     learning_rate: Annotated[float | None, _network(help="Peak learning rate.")] = None,
-    seed: Seed = 0,
+    seed: options.Seed = 0,
     device: Annotated[str, Option(help="cpu, cuda or cuda:1.")] = "cpu",
     workers: Annotated[int, Option(min=0, help="Processes that load samples.")] = 0,
 ) -> None:
@@ -252,8 +238,8 @@ def _progress(step: Any) -> None:
 @group.command()
 def costs(
     log: Annotated[Path, Argument(help="Annotation log (CSV or JSON lines).")],
-    out: CostFile = Path("costs.toml"),
-    as_json: AsJson = False,
+    out: options.CostFile = Path("costs.toml"),
+    as_json: options.AsJson = False,
 ) -> None:
     """Estimate the seconds per click, box and hand-drawn mask from an annotation log, with
     confidence intervals.

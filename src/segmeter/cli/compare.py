@@ -13,16 +13,7 @@ from typer import Option
 import segmeter
 from segmeter.api import counted, display_names, printable, short
 from segmeter.api.gates import differences_markdown
-from segmeter.cli._options import (
-    AsJson,
-    By,
-    Cost,
-    GoalChoice,
-    GroupsFile,
-    ProtocolChoice,
-    Runs,
-    Trust,
-)
+from segmeter.cli import _options as options
 from segmeter.cli._printing import differences_json, print_json, print_rows, say_answer
 from segmeter.cli.app import Exit, app
 
@@ -32,13 +23,13 @@ _NARROW = 72  # columns of a terminal below which a measure and its models share
 
 @app.command()
 def compare(
-    runs: Runs,
-    protocol: ProtocolChoice = "corrected",
-    cost: Cost = None,
-    goal: GoalChoice = None,
-    by: By = None,
-    groups: GroupsFile = None,
-    trust: Trust = False,
+    runs: options.Runs,
+    protocol: options.ProtocolChoice = "corrected",
+    cost: options.Cost = None,
+    goal: options.GoalChoice = None,
+    by: options.By = None,
+    groups: options.GroupsFile = None,
+    trust: options.Trust = False,
     fail_if: Annotated[
         list[str] | None,
         Option(
@@ -47,7 +38,7 @@ def compare(
         ),
     ] = None,
     kind: Annotated[str, Option("--format", help="text, or markdown for a pull request.")] = "text",
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> int:
     """Report which differences between models are statistically significant.
 

@@ -12,17 +12,7 @@ from typer import Option
 
 import segmeter
 from segmeter.api import display_names, printable, short
-from segmeter.cli._options import (
-    AsJson,
-    By,
-    Cost,
-    Data,
-    GoalChoice,
-    GroupsFile,
-    RunAddress,
-    Trust,
-    out_option,
-)
+from segmeter.cli import _options as options
 from segmeter.cli._printing import print_json, print_rows, say, say_answer
 from segmeter.cli.app import app
 
@@ -52,16 +42,18 @@ def _money(text: str) -> float:
 
 @app.command()
 def report(
-    run: RunAddress,
-    out: Annotated[Path | None, out_option("Output file or folder; inside RUN by default.")] = None,
+    run: options.RunAddress,
+    out: Annotated[
+        Path | None, options.out_option("Output file or folder; inside RUN by default.")
+    ] = None,
     kind: Annotated[
         str, Option("--format", help="html, or all its tables as csv, markdown or latex.")
     ] = "html",
-    data: Data = None,
-    cost: Cost = None,
-    goal: GoalChoice = None,
-    by: By = None,
-    groups: GroupsFile = None,
+    data: options.Data = None,
+    cost: options.Cost = None,
+    goal: options.GoalChoice = None,
+    by: options.By = None,
+    groups: options.GroupsFile = None,
     objects: Annotated[
         int | None,
         Option(
@@ -74,8 +66,8 @@ def report(
     sheet: Annotated[
         bool, Option("--sheet", help="Write only the cost estimate, on one printable page.")
     ] = False,
-    trust: Trust = False,
-    as_json: AsJson = False,
+    trust: options.Trust = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write the report of a run: one HTML page, or its tables as text.
 
@@ -111,24 +103,24 @@ def report(
         page = opened.cost_sheet(out, objects or 1, hourly_rate, by=by, groups=groups)
         typer.echo(f"sheet: {printable(page)}")
         return
-    options: dict[str, Any] = {"by": by, "groups": groups, "objects": objects}
-    options["hourly_rate"] = hourly_rate
+    chosen: dict[str, Any] = {"by": by, "groups": groups, "objects": objects}
+    chosen["hourly_rate"] = hourly_rate
     if kind != "html":
-        for file in opened.report_tables(out, kind, **options):
+        for file in opened.report_tables(out, kind, **chosen):
             typer.echo(f"report: {printable(file)}")
         return
-    _write_page(opened, out, options, printed)
+    _write_page(opened, out, chosen, printed)
 
 
 def _write_page(
-    opened: segmeter.Run, out: Path | None, options: dict[str, Any], printed: str
+    opened: segmeter.Run, out: Path | None, chosen: dict[str, Any], printed: str
 ) -> None:
     """Write the page; print its answer, unless that was told, and images that are not available."""
     before = _costs_on(out or Path(opened.address) / "report.html")
-    page = opened.report(out, **options)
+    page = opened.report(out, **chosen)
     say_answer("\n".join(s for s in opened.conclusion().splitlines() if s not in printed))
     typer.echo(f"report: {printable(page)}")
-    if before and options["objects"] is None:
+    if before and chosen["objects"] is None:
         say(f"the page had the costs of {before} objects, this one has none; --objects adds them")
     for name, why in opened.missing_images().items():
         remedy = "" if "--data" in why else "; give their folder with --data"

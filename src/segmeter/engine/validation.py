@@ -7,14 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from segmeter.core import catalogue
+from segmeter.core import capabilities, catalogue
 from segmeter.core.benchmarks import Benchmark
-from segmeter.core.capabilities import (
-    ChecksData,
-    ChoosesUsers,
-    RunsUsersIndependently,
-    prompts_given_by,
-)
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, RunConflict
 from segmeter.core.measures import Measure
@@ -53,7 +47,7 @@ def complete(plan: Plan, built: Built, *, to_run: bool = True) -> tuple[Plan, di
         firsts = {name: scene for name, d in datasets.items() if (scene := _first_scene(d))}
         _check_ground_truths(plan, firsts)
         plan = replace(plan, measures=_measures_that_fit(plan, asked, firsts))
-    if isinstance(benchmark, ChecksData):
+    if isinstance(benchmark, capabilities.ChecksData):
         benchmark.check(plan, datasets)
     prints = {name: dataset.fingerprint() for name, dataset in datasets.items()}
     return replace(plan, fingerprints=prints), datasets
@@ -91,7 +85,7 @@ def _check_segmenters(
 
 def _check_prompts(plan: Plan, segmenter: Any, users: Sequence[User], benchmark: Benchmark) -> None:
     """Refuse a model that does not take what a user gives, or what any of them gives."""
-    if isinstance(benchmark, ChoosesUsers):
+    if isinstance(benchmark, capabilities.ChoosesUsers):
         users = benchmark.users_for(segmenter, users)
         if not users:
             raise BadInput(
@@ -103,11 +97,11 @@ def _check_prompts(plan: Plan, segmenter: Any, users: Sequence[User], benchmark:
             f"model '{segmenter.card.name}' takes no mask to start from; leave it or --start out"
         )
     for user in users:
-        given = prompts_given_by(user, plan.rounds) or {"click"}
+        given = capabilities.prompts_given_by(user, plan.rounds) or {"click"}
         strange = given - segmenter.card.abilities
         if strange:
             kinds = "no " + " and no ".join(f"{kind} prompts" for kind in sorted(strange))
-            later = not strange & (prompts_given_by(user) or {"click"})
+            later = not strange & (capabilities.prompts_given_by(user) or {"click"})
             when, what = (" from round 2 on", "use --rounds 1, ") if later else ("", "")
             raise BadInput(
                 f"model '{segmenter.card.name}' takes {kinds}, which "
@@ -218,7 +212,9 @@ def wider_plan(
         sample=held.sample if asked.sample is None else asked.sample,
     )
     filled, _ = complete(wanted, built)
-    apart = isinstance(catalogue.benchmarks.make(held.benchmark), RunsUsersIndependently)
+    apart = isinstance(
+        catalogue.benchmarks.make(held.benchmark), capabilities.RunsUsersIndependently
+    )
     may_differ = _MAY_DIFFER | ({"users"} if apart else set())
     differ = [f for f in held.differs_in(filled) if f not in may_differ]
     if differ:

@@ -13,15 +13,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from segmeter.report.replays import viewer_data
+from segmeter.study import assignment, records
 from segmeter.study import database as db
-from segmeter.study import records
-from segmeter.study.assignment import (
-    assign,
-    choose_condition,
-    ended_batches,
-    offer,
-    unproven_batches,
-)
 from segmeter.study.messages import Answer, ClickAnswer, RatingAnswer
 from segmeter.study.plan import Plan
 from segmeter.study.records import Refused, Row, hashed
@@ -140,7 +133,7 @@ class RunningStudy:
         change: dict[str, Any] = {"device": device}
         with self.database.writing() as connection:
             if self.plan.fixed and person["condition"] is None:
-                change["condition"] = choose_condition(connection, self.plan, device)
+                change["condition"] = assignment.choose_condition(connection, self.plan, device)
             db.change(connection, db.people, person["id"], **change)
 
     def choose_language(self, person: Row, language: str) -> None:
@@ -199,7 +192,7 @@ class RunningStudy:
                 return {"state": "work", "count": len(rows), "training": practice}
             late = [batch["id"] for batch in records.late_batches(connection)]
             ignored = [*self._ignored(connection, address), *late]
-            return offer(connection, self.plan, person, ignored)
+            return assignment.offer(connection, self.plan, person, ignored)
 
     def batch(self, person: Row, address: str = "") -> dict[str, Any] | None:
         """The participant's open batch, or a newly reserved one; None if there is none now."""
@@ -214,7 +207,7 @@ class RunningStudy:
                 records.show_again(connection, self.plan, batch)
             else:
                 ignored = self._ignored(connection, address)
-                batch = assign(connection, self.plan, person, ignored)
+                batch = assignment.assign(connection, self.plan, person, ignored)
                 if batch is not None:
                     with self._lock:
                         if len(self._holders) > _MOST_REMEMBERED:
@@ -288,7 +281,7 @@ class RunningStudy:
     def end(self, person: Row) -> None:
         """The participant is done; refused before anything was handed in."""
         with self.database.writing() as connection:
-            if not ended_batches(connection, person["id"]):
+            if not assignment.ended_batches(connection, person["id"]):
                 raise Refused(409, "finish a round first")
             if person["finished"] is None:
                 db.change(connection, db.people, person["id"], finished=time.time())
@@ -302,14 +295,14 @@ class RunningStudy:
             role, state = connection.execute(last.order_by(b.opened.desc()).limit(1)).one()
             if now["state"]:
                 return {"passed": False, "next": now["state"]}
-            offered = offer(connection, self.plan, now)["state"]
+            offered = assignment.offer(connection, self.plan, now)["state"]
         return {"passed": state == "done" if role == "training" else None, "next": offered}
 
     def _ignored(self, connection: sa.Connection, address: str) -> list[str]:
         """Unproven reservations of other addresses that hold very many of them."""
         with self._lock:
             holders = dict(self._holders)
-        unproven = [batch for batch in unproven_batches(connection) if batch in holders]
+        unproven = [batch for batch in assignment.unproven_batches(connection) if batch in holders]
         held = Counter(holders[batch] for batch in unproven)
         crowded = {name for name, many in held.items() if many > _HELD_BY_ONE_ADDRESS}
         return [batch for batch in unproven if holders[batch] in crowded - {address}]
