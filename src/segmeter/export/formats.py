@@ -36,17 +36,7 @@ _RUN_SIZES = (3, 4, 8, 16)  # bits that the length of a run may take
 
 @dataclass(frozen=True, slots=True)
 class ExportedMask:
-    """A mask with the names that it has in its run.
-
-    Attributes
-    ----------
-    image
-        Name of the file that the scene's image was read from; empty if unknown.
-    file
-        Name of the image's file in a list.
-    records
-        Records of the COCO file that the scene came from; None for other data.
-    """
+    """A mask with the names that it has in its run."""
 
     mask: Mask
     model: str
@@ -54,38 +44,26 @@ class ExportedMask:
     target: str
     label: str
     score: float | None
-    image: str
-    file: str = ""
-    records: CocoRecords | None = None
+    image: str  # name of the file that the scene's image was read from; empty if unknown
+    file: str = ""  # name of the image's file in a list
+    records: CocoRecords | None = None  # of the COCO file that the scene came from
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
     """How masks are written.
 
-    Attributes
-    ----------
-    scenes
-        The kind of scenes that have such masks.
-    holds
-        What a file holds: one mask, or the last masks of all objects of a scene or a dataset.
-    write
-        Writes a file: its path, its masks, and, unless it is a list, their scene and the values
-        that stand for the targets of its dataset.
-    ending
-        How names of files end; a folder has no ending.
-    images
-        The folder for the images of a list.
-    hint
-        How to open the files in the tool that they are for.
+    A file holds one mask, or the last masks of all objects of a scene or a dataset. `write` takes
+    its path, its masks, and, unless it is a list, their scene and the values that stand for the
+    targets of its dataset.
     """
 
-    scenes: Literal["image", "volume", "video"]
+    scenes: Literal["image", "volume", "video"]  # those that have such masks
     holds: Literal["mask", "scene", "dataset"]
     write: Callable[..., None]
-    ending: str
-    images: str = ""
-    hint: str = ""
+    ending: str  # of names of files; a folder has none
+    images: str = ""  # the folder for the images of a list
+    hint: str = ""  # how to open the files in the tool that they are for
 
 
 def png_bytes(values: npt.NDArray[np.uint8]) -> bytes:

@@ -67,23 +67,16 @@ _UNKNOWN = 65535  # stands for a place where no click would be valid
 class ShownMap:
     """Scores of clicks on an image.
 
-    Attributes
-    ----------
-    image
-        The scene as JPEG or PNG bytes, of `shape` `(H, W)`.
-    maps
-        Scores 0 to 1 by name, `(rows, columns)`, NaN where nothing was tried; the pixel of
-        row i and column j is `low + stride * (i, j)`.
-    centre
-        The click of the usual simulated user, `(y, x)`.
+    `maps` has scores 0 to 1 by name, `(rows, columns)`, NaN where nothing was tried; the pixel of
+    row i and column j is `low + stride * (i, j)`.
     """
 
-    image: bytes
-    shape: tuple[int, int]
+    image: bytes  # the scene as JPEG or PNG
+    shape: tuple[int, int]  # (H, W)
     maps: Mapping[str, Floats]
     low: tuple[int, int]
     stride: int
-    centre: tuple[int, int]
+    centre: tuple[int, int]  # the click of the usual simulated user, (y, x)
 
 
 def map_page(

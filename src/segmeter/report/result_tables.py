@@ -34,22 +34,12 @@ _FEW = 6
 
 @dataclass(frozen=True, slots=True)
 class TableChoice:
-    """Choices of a paper's author; empty fields leave the usual table.
+    """Choices of a paper's author; empty fields leave the usual table."""
 
-    Attributes
-    ----------
-    columns
-        Statistics in their order, such as `("noc@80", "noc@90")`.
-    models, datasets
-        Which of them, in their order.
-    names
-        Display names of models and datasets.
-    """
-
-    columns: Sequence[str] = ()
+    columns: Sequence[str] = ()  # statistics in their order
     models: Sequence[str] = ()
     datasets: Sequence[str] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)  # as models and datasets are shown
 
 
 def table_text(

@@ -319,32 +319,20 @@ _INSIDE = ("jobs", "errors", "quarantine", "tables")
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """Facts about a run.
+    """Facts about a run."""
 
-    Attributes
-    ----------
-    run
-        Its folder or address.
-    jobs
-        How many jobs its plan has; None where no command has noted it.
-    last
-        When the last command worked on it, in UTC; empty if that is not known.
-    problem
-        Why it cannot be read; empty if it can.
-    """
-
-    run: str
+    run: str  # its folder or address
     benchmark: str = ""
     models: tuple[str, ...] = ()
     datasets: tuple[str, ...] = ()
     plan: str = ""
     done: int = 0
-    jobs: int | None = None
+    jobs: int | None = None  # how many its plan has; None where no command has noted it
     errors: int = 0
-    last: str = ""
+    last: str = ""  # when the last command worked on it, in UTC
     bytes: int = 0
     files: int = 0
-    problem: str = ""
+    problem: str = ""  # why it cannot be read
 
 
 def list_runs(folder: Address = "runs") -> list[RunFacts]:

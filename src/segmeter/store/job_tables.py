@@ -28,23 +28,13 @@ _READERS = 2
 
 @dataclass(frozen=True, slots=True)
 class RowFiles:
-    """The files of a folder whose columns are what is declared.
-
-    Attributes
-    ----------
-    files, schemas
-        What is read, and the Arrow schema of each.
-    damaged
-        What is left out, and why; grows while files are read.
-    columns
-        Every column of the files with one type.
-    """
+    """The files of a folder whose columns are what is declared."""
 
     folder: RunFolder
     files: list[DataFile]
-    schemas: list[Any]
-    damaged: dict[str, str]
-    columns: dict[str, Any]
+    schemas: list[Any]  # the Arrow schema of each file
+    damaged: dict[str, str]  # what is left out, and why; grows while files are read
+    columns: dict[str, Any]  # every column of the files with one type
 
     @classmethod
     def of(
