@@ -123,7 +123,11 @@ def compare_clicks(
     file, shown = read_clicks(path), None if previous is None else Path(previous)
     if compare == "maps":
         warn_of_samples(path, file, opened, shown, tell)
-        return _map_rows(file, opened, shown, maps, chosen)
+        samples, sources = samples_of(file, opened, shown), {}
+        for text in maps:
+            name, _, weights = text.partition("=")
+            sources[name] = source(name, Path(weights) if weights else None).inner
+        return [(each, row) for each in chosen for row in map_scores(samples, sources, each)]
     _warn_of_compared(path, file, opened, compare, tell)
     sides = _sides_in(opened, modes=compare == "modes")
     if compare == "halves":
@@ -171,21 +175,6 @@ def _warn_of_compared(
         reason = recorded.too_few(click_similarity.HALVES)
     scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}
     _warn(tell, path, file, [reason], datasets, scenes)
-
-
-def _map_rows(
-    file: Clicks,
-    datasets: dict[str, Dataset],
-    previous: Path | None,
-    names: Sequence[str],
-    chosen: tuple[ProtocolName, ...],
-) -> list[tuple[ProtocolName, click_similarity.Row]]:
-    sources = {}
-    for text in names:
-        name, _, weights = text.partition("=")
-        sources[name] = source(name, Path(weights) if weights else None).inner
-    training_samples = samples_of(file, datasets, previous)
-    return [(each, row) for each in chosen for row in map_scores(training_samples, sources, each)]
 
 
 def _sides_in(datasets: Mapping[str, Dataset], modes: bool) -> Callable[[Key], Sides]:

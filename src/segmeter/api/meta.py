@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,15 +85,14 @@ def meta_measures(
     """
     check_file("--figure", figure, *FIGURES)
     check_file("--report", page, ".html")
-    sweeps = _Sweeps(_measures(measures), limit, workers, roots_of(data))
-    given = _annotated(dataset, sweeps.places)
-    pairs = human_pairs(given, sweeps.measures, limit, workers)
+    known, places = _measures(measures), roots_of(data)
+    given = _annotated(dataset, places)
+    pairs = human_pairs(given, known, limit, workers)
     bases = (baselines or ["quadtree?turned=true"]) if methods else []
-    other = None if train is None else _annotated(train, sweeps.places)
-    swept, against = sweeps.of(methods, given, other), sweeps.of(bases, given, other)
-    rows = discrimination.meta_rows(
-        pairs, swept, against, sweeps.measures, protocol_names(protocols)
-    )
+    other = None if train is None else _annotated(train, places)
+    sweep = partial(sweep_method, measures=known, limit=limit, workers=workers)
+    swept, against = (_sweeps(sweep, names, given, other, places) for names in (methods, bases))
+    rows = discrimination.meta_rows(pairs, swept, against, known, protocol_names(protocols))
     more = f"; SABD and SISD on {len(swept[0].images)}" if swept else ""
     found = MetaMeasures(rows, f"SIHD on {len(set(pairs.images))} images{more}")
     if figure is not None:
@@ -102,24 +102,20 @@ def meta_measures(
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Sweeps:
-    """How methods are swept over their settings."""
-
-    measures: list[str]
-    limit: int | None
-    workers: int
-    places: Roots
-
-    def of(self, names: Sequence[str], dataset: Any, training: Any = None) -> list[MethodSweeps]:
-        """Every method on every image of a dataset, at all its settings; and of `training`."""
-        specs = [segmenter_spec(Spec.parse(name)) for name in names]
-        made = [catalogue.methods.make(spec, **self.places.options()) for spec in specs]
-        swept = [sweep_method(m, dataset, self.measures, self.limit, self.workers) for m in made]
-        if training is None:
-            return swept
-        there = self.of(names, training)
-        return [replace(s, training=t) for s, t in zip(swept, there, strict=True)]
+def _sweeps(
+    sweep: Callable[..., MethodSweeps],
+    names: Sequence[str],
+    data: Any,
+    training: Any,
+    places: Roots,
+) -> list[MethodSweeps]:
+    """Every method on every image of a dataset, at all its settings; and of `training`."""
+    specs = [segmenter_spec(Spec.parse(name)) for name in names]
+    made = [catalogue.methods.make(spec, **places.options()) for spec in specs]
+    swept = [sweep(method, data) for method in made]
+    if training is None:
+        return swept
+    return [replace(s, training=sweep(m, training)) for s, m in zip(swept, made, strict=True)]
 
 
 def _annotated(dataset: str, places: Roots) -> Any:

@@ -109,15 +109,12 @@ def cost_of(estimates: Sequence[Estimate], plan: Plan, workers: int | None = Non
 
 
 def _spread(count: int, wanted: int) -> list[int]:
-    """So many places out of `count`, the first and, of several, the last among them.
+    """So many places out of `count`, two or more, the first and the last among them.
 
-    >>> _spread(9, 1), _spread(9, 2), _spread(1, 2)
-    ([0], [0, 8], [0])
+    >>> _spread(9, 2), _spread(1, 2), _spread(0, 2)
+    ([0, 8], [0], [])
     """
-    if wanted < 2:
-        return [0][:count]
-    places = {k * (count - 1) // (wanted - 1) for k in range(wanted)} if count else set()
-    return sorted(places)
+    return sorted({k * (count - 1) // (wanted - 1) for k in range(wanted)}) if count else []
 
 
 def _trial(

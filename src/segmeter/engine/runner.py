@@ -99,7 +99,7 @@ def run_plan(
         before = len(ours) - len(left)
         try:  # from here on nothing is refused
             if add:
-                folder.replace_plan(plan)
+                folder.place.put("plan.json", plan.to_json().encode())
             folder.sign({**command_entry(), "jobs": len(jobs), "jobs_left": len(left)})
             done, failed = _play(left, before, folder, working, progress, tell)
         finally:

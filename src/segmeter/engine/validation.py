@@ -9,7 +9,6 @@ from typing import Any
 
 from segmeter.core import capabilities, catalogue
 from segmeter.core.benchmarks import Benchmark
-from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, RunConflict
 from segmeter.core.measures import Measure
 from segmeter.core.plans import Plan
@@ -171,6 +170,10 @@ def _refuse_twins(kind: str, names: Iterable[str]) -> None:
 
 
 _MAY_DIFFER = {"segmenters", "datasets", "fingerprints"}
+_FROM_RUN = (
+    *("segmenters", "datasets", "users", "rounds", "measures", "protocols", "options"),
+    *("limit", "sample"),
+)
 
 
 def check_received(held: Plan, asked: Plan) -> None:
@@ -199,19 +202,8 @@ def wider_plan(
     taken from the run. Existing rows stay as they are; added users run on the scenes of the run.
     Benchmarks whose users depend on each other, such as attacks, take no further users.
     """
-    wanted = replace(
-        asked,
-        segmenters=asked.segmenters or held.segmenters,
-        datasets=asked.datasets or held.datasets,
-        users=asked.users or held.users,
-        rounds=asked.rounds or held.rounds,
-        measures=asked.measures or held.measures,
-        protocols=asked.protocols or held.protocols,
-        options=asked.options or held.options,
-        limit=held.limit if asked.limit is None else asked.limit,
-        sample=held.sample if asked.sample is None else asked.sample,
-    )
-    filled, _ = complete(wanted, built)
+    wanted = {name: getattr(held, name) for name in _FROM_RUN if not getattr(asked, name)}
+    filled, _ = complete(replace(asked, **wanted), built)
     apart = isinstance(
         catalogue.benchmarks.make(held.benchmark), capabilities.RunsUsersIndependently
     )
@@ -227,13 +219,11 @@ def wider_plan(
             f"'{held.benchmark}': leave those options out to keep the run's, or use another --out "
             "('segmeter compare' reads several runs)"
         )
-    wider = replace(
-        held,
-        segmenters=_together(held.segmenters, filled.segmenters),
-        datasets=_together(held.datasets, filled.datasets),
-        users=_together(held.users, filled.users),
-        fingerprints={},
-    )
+    grown: dict[str, Any] = {
+        name: tuple({str(spec): spec for p in (held, filled) for spec in getattr(p, name)}.values())
+        for name in ("segmenters", "datasets", "users")
+    }
+    wider = replace(held, **grown, fingerprints={})
     whole, datasets = complete(wider, built, to_run=False)
     changed = [d for d, f in held.fingerprints.items() if whole.fingerprints.get(d) != f]
     if changed:
@@ -248,8 +238,3 @@ def _shown(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "none"
     return "unset" if value is None else str(value)
-
-
-def _together(one: Sequence[Spec], other: Sequence[Spec]) -> tuple[Spec, ...]:
-    known = {str(spec) for spec in one}
-    return (*one, *(spec for spec in other if str(spec) not in known))

@@ -126,14 +126,6 @@ class RunFolder:
         text = json.dumps([*held, dict(entry)], indent=1)
         self.place.put("provenance.json", text.encode())
 
-    def replace_plan(self, plan: Plan) -> None:
-        """Replace the plan by a wider one; the caller holds the lock."""
-        self.place.put("plan.json", plan.to_json().encode())
-
-    def alone(self, job: Job) -> bool:
-        """Whether a job's rows have a file of their own, as those of a running job do."""
-        return self.place.exists(f"jobs/{job.id}.parquet")
-
     def finished(self) -> set[str]:
         """Ids of all jobs whose rows lie here."""
         return self.layout().jobs

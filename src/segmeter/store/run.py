@@ -352,16 +352,13 @@ class Run:
             try:
                 return work()
             except (duckdb.Error, pa.ArrowException, OSError) as error:
-                listed = self._listed()
+                listed = [source.folder.place.files("jobs") for source in self._sources]
                 if listed == before:
                     message = str(error).split("\n")[0]
                     raise BadInput(f"'{self.address}' cannot answer: {message}") from error
                 before = listed
                 self._connections.clear()
         raise BadInput(f"'{self.address}' changes all the time; wait until its run is finished")
-
-    def _listed(self) -> list[Any]:
-        return [source.folder.place.files("jobs") for source in self._sources]
 
     def _dataset(self, name: str) -> Dataset:
         if name not in self._datasets:
