@@ -22,6 +22,7 @@ from segmeter.core.wording import counted
 from segmeter.datasets.image_files import SUFFIXES, image_size, read_rgb
 from segmeter.engine.arithmetic import caller_state_kept, steady_arithmetic
 from segmeter.models.automatic.generator import AutomaticMask
+from segmeter.report.elements import unused
 from segmeter.report.images import overlay
 from segmeter.report.mask_pages import listing_page, masks_page
 
@@ -178,15 +179,10 @@ def _files(images: Sequence[Path]) -> list[Path]:
 
 def _names(files: Sequence[Path]) -> list[str]:
     """A name for each image's files; equal stems are numbered, and the list keeps its own."""
-    taken = {"index"}
-    names = []
+    names = {"index": None}
     for file in files:
-        name, number = file.stem, 2
-        while name in taken:
-            name, number = f"{file.stem}-{number}", number + 1
-        taken.add(name)
-        names.append(name)
-    return names
+        names[unused(file.stem, names, "-")] = None
+    return list(names)[1:]
 
 
 def _facts_of(masks: Sequence[AutomaticMask], shape: tuple[int, int]) -> list[tuple[str, str]]:

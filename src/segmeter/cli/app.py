@@ -91,7 +91,8 @@ def _top(
 def run_app() -> None:
     """Run the command that was typed; print errors as sentences, exit by the rules."""
     speak_plainly()
-    commands(_first_word())
+    words = os.environ.get("COMP_WORDS", "").split() or sys.argv  # a shell asks how to complete
+    commands([word for word in words[1:] if word not in _ANYWHERE][:1])
     interrupted = _on_first_interrupt()
     anywhere = [word for word in sys.argv[1:] if word in _ANYWHERE]
     typed = [word for word in sys.argv[1:] if word not in _ANYWHERE]
@@ -132,12 +133,6 @@ def _resumed_by(typed: Sequence[str]) -> str:
         return ""
     command = printable(shlex.join(["segmeter", *sys.argv[1:]]))
     return f"; nothing that was finished is lost. To resume: {command}"
-
-
-def _first_word() -> list[str]:
-    """The command that was typed, also where a shell asks how to complete it."""
-    words = os.environ.get("COMP_WORDS", "").split() or sys.argv
-    return [word for word in words[1:] if word not in _ANYWHERE][:1]
 
 
 def commands(typed: Sequence[str] = ()) -> typer.Typer:

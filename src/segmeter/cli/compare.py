@@ -137,16 +137,13 @@ def _print(found: Sequence[segmeter.Difference]) -> None:
 
 
 def _row(d: segmeter.Difference, narrow: bool) -> tuple[str, ...]:
-    pair, span = f"{short(d.first)}\n{short(d.second)}", f"{d.value:+.2f}\n{_span(d)}"
+    low, high = f"{d.low:+.2f}", f"{d.high:+.2f}"
+    known = low != high and "nan" not in low  # one image, or no spread, gives no interval
+    span = f"{d.value:+.2f}\n" + (f"{low} to {high}" if known else "")
+    pair = f"{short(d.first)}\n{short(d.second)}"
     p = "" if d.too_few else f"{d.p_holm:.3f}"
     if narrow:
         word = "yes" if d.significant else "not\ntested" if d.too_few else "no"
         return f"{d.statistic}\n{pair}", span, p, word
     word = "significant" if d.significant else "not\nsignificant"
     return d.statistic, pair, span, p, d.too_few.replace(": ", ":\n").replace(", ", ",\n") or word
-
-
-def _span(d: segmeter.Difference) -> str:
-    """The interval; none where one image, or no spread, gives none."""
-    low, high = f"{d.low:+.2f}", f"{d.high:+.2f}"
-    return "" if low == high or "nan" in low else f"{low} to {high}"

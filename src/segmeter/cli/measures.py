@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from rich.table import Table
 from typer import Argument, Option
@@ -156,12 +156,8 @@ def meta(
         table.add_column(name, justify="right")
     for row in found.rows:
         overall = "" if row.overall is None else f"{100 * row.overall:.1f}"
-        cells = [_cell(one) for one in (row.sihd, row.sabd, row.sisd)]
+        cells = ["" if one is None
+                 else f"{100 * one.value:.1f} ({100 * one.low:.1f}–{100 * one.high:.1f})"
+                 for one in (row.sihd, row.sabd, row.sisd)]  # fmt: skip
         table.add_row(row.measure, row.protocol, *cells, overall)
     print_table(table)
-
-
-def _cell(found: Any) -> str:
-    if found is None:
-        return ""
-    return f"{100 * found.value:.1f} ({100 * found.low:.1f}–{100 * found.high:.1f})"

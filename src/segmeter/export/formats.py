@@ -66,12 +66,14 @@ class Format:
     hint: str = ""  # how to open the files in the tool that they are for
 
 
-def png_bytes(values: npt.NDArray[np.uint8]) -> bytes:
-    """An image as a PNG file."""
+def png_bytes(values: npt.NDArray[np.uint8], palette: Sequence[int] = ()) -> bytes:
+    """An image as a PNG file; of labels in the colours of a palette."""
     from PIL import Image
 
-    held = io.BytesIO()
-    Image.fromarray(values).save(held, "png")
+    held, image = io.BytesIO(), Image.fromarray(values)
+    if palette:
+        image.putpalette(palette)
+    image.save(held, "png")
     return held.getvalue()
 
 
@@ -222,14 +224,9 @@ _WIDEST = 480
 
 
 def _davis(folder: Path, masks: Sequence[ExportedMask], scene: Video, *_: object) -> None:
-    from PIL import Image
-
+    palette = [0, 0, 0, *np.ravel(_COLOURS).tolist()]
     for t, labels in enumerate(_label_maps(scene, masks)):
-        image = Image.fromarray(labels.astype(np.uint8))
-        image.putpalette([0, 0, 0, *np.ravel(_COLOURS).tolist()])
-        file = io.BytesIO()
-        image.save(file, "PNG")
-        write_file(folder / f"{t:05d}.png", file.getvalue())
+        write_file(folder / f"{t:05d}.png", png_bytes(labels.astype(np.uint8), palette))
 
 
 def _label_maps(scene: Video, masks: Sequence[ExportedMask]) -> Iterator[npt.NDArray[np.int_]]:

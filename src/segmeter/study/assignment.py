@@ -257,7 +257,8 @@ def _next(
     connection: sa.Connection, plan: Plan, person: Person, ignored: Collection[str]
 ) -> tuple[str, list[str]]:
     """Practice for those who have not passed it, else the next tasks."""
-    if plan.has_practice and not person["passed"] and person["role"] != "tester":
+    trained = plan.rating.training or plan.design.practice
+    if trained and not person["passed"] and person["role"] != "tester":
         practice = _known_tasks(connection, person, "training").values()
         if practice:
             return "training", [row["id"] for row in practice]

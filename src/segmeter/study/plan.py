@@ -112,11 +112,6 @@ class Mode(_Table):
         return self
 
     @property
-    def has_text(self) -> bool:
-        """Whether the target is described in words, so that every target needs a description."""
-        return any(screen.show == "text" for screen in self.screens)
-
-    @property
     def seconds(self) -> float:
         """How long all timed screens take together."""
         return sum(screen.seconds or 0.0 for screen in self.screens)
@@ -416,10 +411,6 @@ class Plan(_Table):
         """The shortest plausible time for one rating."""
         given = self.validity.least_seconds
         return (2.0 if self.kind == "rate" else 0.0) if given is None else given
-
-    @property
-    def has_practice(self) -> bool:
-        return bool(self.rating.training or self.design.practice)
 
     def mode_of(self, condition: str) -> Mode:
         """The screens that belong to a condition."""

@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -31,9 +31,8 @@ _MOST_REMEMBERED = 200_000
 _VIEWS_TO_SEE = "view-masked"
 
 
-def new_code() -> str:
-    """A participant's code: 60 random bits that can be read out, such as `7KQ2-M4XR-9TBA`."""
-    letters = [secrets.choice(_ALPHABET) for _ in range(12)]
+def _code(letters: Sequence[str]) -> str:
+    """A participant's code, 60 random bits that can be read out: `7KQ2-M4XR-9TBA`."""
     return "-".join("".join(letters[k : k + 4]) for k in (0, 4, 8))
 
 
@@ -72,8 +71,7 @@ class RunningStudy:
 
     def withdraw(self, code: str) -> bool:
         """Delete everything about the participant with this code; False if there is none."""
-        letters = "".join(c for c in code.upper() if c in _ALPHABET)
-        return self.database.withdraw("-".join(letters[k : k + 4] for k in (0, 4, 8)))
+        return self.database.withdraw(_code([c for c in code.upper() if c in _ALPHABET]))
 
     # Joining
 
@@ -99,7 +97,8 @@ class RunningStudy:
     def join(self, token: str, language: str, platform: Mapping[str, str] | None = None) -> str:
         """Enrol a participant who has consented; returns their new session token."""
         self.check_open()
-        session, person = secrets.token_urlsafe(32), new_code()
+        session = secrets.token_urlsafe(32)
+        person = _code([secrets.choice(_ALPHABET) for _ in range(12)])
         ids = dict(platform or {})
         own = next(iter(ids.values()), None)
         with self.database.writing() as connection:

@@ -279,7 +279,8 @@ class Stimuli:
 
     def _check_described(self, bare: Sequence[tuple[str, str]]) -> None:
         """Refuse a mode that shows descriptions where targets have none."""
-        if not bare or not any(mode.has_text for mode in self.plan.modes):
+        screens = [screen.show for mode in self.plan.modes for screen in mode.screens]
+        if not bare or "text" not in screens:
             return
         scene, target = bare[0]
         more = f" ({len(bare) - 1} more lack one too)" if len(bare) > 1 else ""
