@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 from urllib.parse import quote
 
 import numpy as np
@@ -287,19 +287,11 @@ def _coco_vid(path: Path, masks: Sequence[ExportedMask], scene: Video, *_: objec
     write_file(path, json.dumps(made).encode())
 
 
-@runtime_checkable
-class _OnAFile(Protocol):
-    """A volume that has the grid of the file it came from."""
-
-    @property
-    def grid(self) -> Grid: ...
-
-
 def _grid(scene: Scene) -> Grid:
     """The file's own grid, or the scene's axes for volumes that came from no file."""
-    if isinstance(scene, _OnAFile):
-        return scene.grid
-    header = scene.header
+    own, header = getattr(scene, "grid", None), scene.header
+    if isinstance(own, Grid):
+        return own
     if header.affine is None:
         raise BadInput(f"{scene.name} has no position in space; give its header an affine")
     turned = np.asarray(header.affine)[:, [2, 1, 0, 3]]  # from (x, y, z) instead of (z, y, x)

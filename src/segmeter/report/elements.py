@@ -84,19 +84,24 @@ def data_address(image: bytes) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
 
 
-@cache
-def _environment() -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def templates(*places: str, autoescape: bool = True, keep_trailing_newline: bool = False) -> Any:
+    """Templates in folders of packages, as `package/folder`; an unknown name is an error."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-    assets = files("segmeter.report") / "assets"
-    made = Environment(
-        loader=PackageLoader("segmeter.report", "assets"),
-        autoescape=True,
+    return Environment(
+        loader=ChoiceLoader([PackageLoader(*place.split("/")) for place in places]),
+        autoescape=autoescape,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        keep_trailing_newline=True,
+        keep_trailing_newline=keep_trailing_newline,
     )
+
+
+@cache
+def _environment() -> Any:
+    assets = files("segmeter.report") / "assets"
+    made = templates("segmeter.report/assets", keep_trailing_newline=True)
     made.filters |= {"path": path, "px": number}
     made.globals |= {
         "asset": lambda name: Markup((assets / name).read_text("utf-8")),  # unchanged

@@ -254,17 +254,13 @@ class Run:
                 facts.append(f"min(round) filter (iou >= {float(goal)}) as rounds_to_goal")
                 facts.append("max(iou) as best_iou")
         chosen = ", ".join([key, *facts])
-        rows: list[dict[str, Any]] = self.sql(
-            f"select {chosen} from rows group by {key} order by {key}"
-        ).to_pylist()
-        return rows
+        query = f"select {chosen} from rows group by {key} order by {key}"
+        return list(self.sql(query).to_pylist())
 
     def errors(self) -> list[dict[str, str]]:
         """The jobs that failed: model, dataset, scene and error."""
-        rows: list[dict[str, str]] = self.sql(
-            "select model, dataset, scene, error from errors order by all"
-        ).to_pylist()
-        return rows
+        query = "select model, dataset, scene, error from errors order by all"
+        return list(self.sql(query).to_pylist())
 
     def to_pandas(self, what: Literal["summary", "sessions", "rows"] = "summary") -> Any:
         """Statistics, sessions or rows as a DataFrame; rows come without masks."""
@@ -280,8 +276,7 @@ class Run:
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows, one per round of a session, without their masks."""
-        found: list[dict[str, Any]] = self._all_rows().to_pylist()
-        return found
+        return list(self._all_rows().to_pylist())
 
     def _all_rows(self) -> pa.Table:
         known = self.sql("select * from rows limit 0").column_names
