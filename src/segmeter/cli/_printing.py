@@ -11,12 +11,13 @@ import textwrap
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 import segmeter
-from segmeter.api import counted, display_names, printable, short
+from segmeter.api import counted, display_names, grouped, printable, short
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -182,8 +183,8 @@ def _print_tables(
         fitting = _fitting(here, shown, cards)
         hidden += [name for name in shown if name not in fitting]
         lines = []
-        for model in dict.fromkeys(row.model for row in here):
-            values = {r.statistic: r for r in here if r.model == model}
+        for model, own in grouped(here, attrgetter("model")).items():
+            values = {row.statistic: row for row in own}
             cells = (_cell(values.get(name), cards[name]) for name in fitting)
             lines.append([_shortened(short(model)), *cells])
         numbers = [{"justify": "right", "no_wrap": True}] * len(fitting)
@@ -196,10 +197,9 @@ def _by_protocol(
 ) -> dict[tuple[str, str, str], list[segmeter.SummaryRow]]:
     """Rows by dataset, user and protocol; one group where the headline does not differ."""
     found: dict[tuple[str, str, str], list[segmeter.SummaryRow]] = {}
-    for dataset, user in dict.fromkeys((row.dataset, row.user) for row in rows):
-        here = [row for row in rows if (row.dataset, row.user) == (dataset, user)]
-        names = list(dict.fromkeys(row.protocol for row in here))
-        apart = [[row for row in here if row.protocol == name] for name in names]
+    for (dataset, user), here in grouped(rows, attrgetter("dataset", "user")).items():
+        by_protocol = grouped(here, attrgetter("protocol"))
+        names, apart = list(by_protocol), list(by_protocol.values())
         distinct = {  # as text, for nan is not nan
             repr([replace(r, protocol="") for r in part if not headline or r.statistic in headline])
             for part in apart

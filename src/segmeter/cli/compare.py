@@ -5,19 +5,21 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from shutil import get_terminal_size
 from typing import Annotated, Any
 
 from typer import Option
 
 import segmeter
-from segmeter.api import counted, display_names, printable, short
+from segmeter.api import counted, display_names, grouped, printable, short
 from segmeter.api.gates import differences_markdown
 from segmeter.cli import _options as options
 from segmeter.cli._printing import differences_json, print_json, print_rows, say_answer
 from segmeter.cli.app import Exit, app
 
 _PAIR: dict[str, Any] = {"overflow": "fold", "max_width": 24}
+_PLACE = attrgetter("dataset", "user", "protocol")
 _NARROW = 72  # columns of a terminal below which a measure and its models share a column
 
 
@@ -98,13 +100,11 @@ def _gate(
 
 def _print_groups(found: Sequence[Any], names: Mapping[str, str]) -> None:
     """One sentence per group, pair and statistic, the benchmark's leading one first."""
-    places = dict.fromkeys((d.dataset, d.user, d.protocol) for d in (g.difference for g in found))
-    for place in places:
-        where = (names.get(place[0], place[0]), place[1], f"protocol {place[2]}")
+    for (dataset, user, protocol), here in grouped(found, lambda g: _PLACE(g.difference)).items():
+        where = (names.get(dataset, dataset), user, f"protocol {protocol}")
         print(printable(", ".join(filter(None, where))))
-        for g in found:
-            if (g.difference.dataset, g.difference.user, g.difference.protocol) == place:
-                print(printable(f"  {g.sentence()}"))
+        for g in here:
+            print(printable(f"  {g.sentence()}"))
 
 
 def _conclusion(found: Sequence[segmeter.Difference]) -> str:
@@ -121,8 +121,7 @@ def _conclusion(found: Sequence[segmeter.Difference]) -> str:
 def _print(found: Sequence[segmeter.Difference]) -> None:
     """One table per dataset, user and protocol, the significant differences first."""
     narrow = get_terminal_size().columns < _NARROW
-    for place in dict.fromkeys((d.dataset, d.user, d.protocol) for d in found):
-        here = [d for d in found if (d.dataset, d.user, d.protocol) == place]
+    for place, here in grouped(found, _PLACE).items():
         rows = [_row(d, narrow) for d in sorted(here, key=lambda d: not d.significant)]
         title = ", ".join(filter(None, (*place[:2], f"protocol {place[2]}")))
         numbers = {"justify": "right", "no_wrap": True}

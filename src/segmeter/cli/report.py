@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 from typer import Option
 
 import segmeter
-from segmeter.api import display_names, printable, short
+from segmeter.api import display_names, grouped, printable, short
 from segmeter.cli import _options as options
 from segmeter.cli._printing import print_json, print_rows, say, say_answer
 from segmeter.cli.app import app
@@ -144,8 +145,7 @@ def _print_costs(costs: list[dict[str, Any]], names: dict[str, str]) -> None:
             text = text.replace(name, names[name])
         return text
 
-    for title in dict.fromkeys(row["table"] for row in costs):
-        here = [row for row in costs if row["table"] == title]
+    for title, here in grouped(costs, itemgetter("table")).items():
         same = [k for k in ("dataset", "user") if len({row.get(k) for row in here}) == 1]
         title = "; ".join([title, *(str(here[0][k]) for k in same if k in here[0])])
         print(printable(shown(title)))

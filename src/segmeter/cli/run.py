@@ -16,7 +16,6 @@ from typer.main import get_command
 import segmeter
 from segmeter.api import suites
 from segmeter.api.listing import BenchmarkOptions
-from segmeter.cli._help import Command, Group
 from segmeter.cli._options import (
     AsJson,
     Data,
@@ -33,7 +32,7 @@ from segmeter.cli._options import (
     out_option,
 )
 from segmeter.cli._printing import print_json, print_summary, progress_bar, say
-from segmeter.cli.app import Exit, command_group
+from segmeter.cli.app import Command, Exit, Group, command_group
 
 _SUITE = "zero-shot"
 _DEFAULTS = 4  # values of an option that its help names

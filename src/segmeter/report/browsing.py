@@ -87,17 +87,12 @@ class Sessions:
 
     def choices(self) -> dict[str, list[str]]:
         """Values of each filter."""
-        return {
-            name: [
-                str(row[0])
-                for row in self._connection.execute(
-                    f'select distinct "{name}" from sessions where "{name}" is not null '
-                    f"order by 1 limit 200"
-                ).fetchall()
-                if row[0] != ""
-            ]
-            for name in _FILTERS
-        }
+        found = {}
+        for name in _FILTERS:
+            query = f"""select distinct "{name}" from sessions where "{name}" <> '' order by 1"""
+            rows = self._connection.execute(f"{query} limit 200").fetchall()
+            found[name] = [str(value) for (value,) in rows]
+        return found
 
     def found(self, asked: Mapping[str, str]) -> tuple[int, list[dict[str, Any]]]:
         """How many sessions match, and those of the page asked for."""
