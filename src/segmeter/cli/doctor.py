@@ -52,12 +52,10 @@ def _print_machine(machine: Machine) -> None:
 
 def _print_models(models: list[Finding]) -> None:
     typer.echo("\nmodels ready to use")
-    for finding in models:
-        if finding.state == "ready":
-            _line(finding.name, finding.note)
-    for finding in models:
-        if finding.state == "broken":
-            _line(finding.name, f"broken: {finding.note}")
+    for state, word in (("ready", ""), ("broken", "broken: ")):
+        for finding in models:
+            if finding.state == state:
+                _line(finding.name, word + finding.note)
     _names("without weights; 'segmeter fetch NAME' gets them or prints how", models, "no weights")
     _names("not available; 'segmeter run' prints what is missing", models, "not here")
 

@@ -41,6 +41,13 @@ def _money(text: str) -> float:
     return rate
 
 
+Objects = Annotated[
+    int | None,
+    Option(parser=_count, metavar="N", help="Estimate the cost of annotating this many objects."),
+]
+Rate = Annotated[float | None, Option(parser=_money, metavar="R", help="Annotators' pay per hour.")]
+
+
 @app.command()
 def report(
     run: options.RunAddress,
@@ -55,15 +62,8 @@ def report(
     goal: options.GoalChoice = None,
     by: options.By = None,
     groups: options.GroupsFile = None,
-    objects: Annotated[
-        int | None,
-        Option(
-            parser=_count, metavar="N", help="Estimate the cost of annotating this many objects."
-        ),
-    ] = None,
-    hourly_rate: Annotated[
-        float | None, Option(parser=_money, metavar="R", help="Annotators' pay per hour.")
-    ] = None,
+    objects: Objects = None,
+    hourly_rate: Rate = None,
     sheet: Annotated[
         bool, Option("--sheet", help="Write only the cost estimate, on one printable page.")
     ] = False,
@@ -89,11 +89,12 @@ def report(
     if sheet and objects is None:
         raise segmeter.BadInput("--sheet is about --objects; say how many objects")
     opened = segmeter.open_run(run, data=data, cost=cost, goal=goal, trust=trust)
-    costs = [] if objects is None else opened.cost(objects, hourly_rate, by=by, groups=groups)
+    chosen: dict[str, Any] = {"by": by, "groups": groups, "objects": objects}
+    chosen["hourly_rate"] = hourly_rate
+    costs = [] if objects is None else opened.cost(**chosen)
     if as_json:
         rows = [asdict(row) for row in opened.summary()]
-        left = opened.unfinished()
-        more = {"cost": costs, "unfinished": left}
+        more = {"cost": costs, "unfinished": opened.unfinished()}
         print_json({"rows": rows} | {name: value for name, value in more.items() if value})
         return
     printed = opened.conclusion(objects, hourly_rate) if costs else ""
@@ -101,16 +102,12 @@ def report(
     models = {name: short(name) for name in map(str, opened.plan.segmenters)}
     _print_costs(costs, {**models, **display_names(opened.plan.datasets)})
     if sheet:
-        page = opened.cost_sheet(out, objects or 1, hourly_rate, by=by, groups=groups)
-        typer.echo(f"sheet: {printable(page)}")
-        return
-    chosen: dict[str, Any] = {"by": by, "groups": groups, "objects": objects}
-    chosen["hourly_rate"] = hourly_rate
-    if kind != "html":
+        typer.echo(f"sheet: {printable(opened.cost_sheet(out, **chosen))}")
+    elif kind == "html":
+        _write_page(opened, out, chosen, printed)
+    else:
         for file in opened.report_tables(out, kind, **chosen):
             typer.echo(f"report: {printable(file)}")
-        return
-    _write_page(opened, out, chosen, printed)
 
 
 def _write_page(

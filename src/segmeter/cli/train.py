@@ -58,20 +58,11 @@ def decoder(
     Example: `segmeter train decoder -m mobile-sam -d FOLDER -o OUT --test-fraction 0.3`
     """
     made = segmeter.train_decoder(
-        model,
-        dataset,
-        out=out,
-        user=user,
-        validation=validation,
-        test=test_fraction,
-        test_users=test_user or (),
-        also=also or (),
-        data=data,
-        weights=weights,
-        progress=_progress,
-        **{"steps": steps, "batch": batch, "rounds": rounds, "rate": learning_rate, "seed": seed},
-        **{"validate_every": every, "patience": patience},
-    )
+        model, dataset, out=out, user=user, validation=validation, test=test_fraction,
+        test_users=test_user or (), also=also or (), data=data, weights=weights, steps=steps,
+        batch=batch, rounds=rounds, rate=learning_rate, seed=seed, validate_every=every,
+        patience=patience, progress=_progress,
+    )  # fmt: skip
     _print(made)
 
 

@@ -59,9 +59,11 @@ class Album:
         pixels = image.pixels
         raw = pixels if isinstance(pixels, bytes) else pixels.tobytes()
         key = "p" + fingerprint(raw, window, size=6)
-        if key not in self._images and isinstance(pixels, bytes):
+        if key in self._images:
+            return key
+        if isinstance(pixels, bytes):
             self._images[key] = Window(0, 0, *_size(image)), data_address(pixels)
-        elif key not in self._images:
+        else:
             self._images[key] = window, data_address(_compressed(pixels, window))
         return key
 

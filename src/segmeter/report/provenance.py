@@ -22,15 +22,9 @@ from segmeter.store import Run
 
 _FEW = 6
 _LIBRARIES = (
-    "segmeter",
-    "python",
-    "numpy",
-    "scipy",
-    "opencv-python-headless",
-    "torch",
-    "transformers",
+    "segmeter", "python", "numpy", "scipy", "opencv-python-headless", "torch", "transformers",
     "pyarrow",
-)
+)  # fmt: skip
 
 
 def missing(run: Results) -> Section:
@@ -61,14 +55,9 @@ def missing(run: Results) -> Section:
     results = (
         "1 result is missing and counts" if count == 1 else f"{count} results are missing and count"
     )
-    columns = [Column("model"), Column("scene"), Column("why")]
-    return Section(
-        "Missing results",
-        blocks=[
-            Note(f"{results} in no number on this page.", "warning"),
-            Table("missing", columns, rows),
-        ],
-    )
+    note = Note(f"{results} in no number on this page.", "warning")
+    table = Table("missing", [Column("model"), Column("scene"), Column("why")], rows)
+    return Section("Missing results", blocks=[note, table])
 
 
 def rounds_text(run: Results) -> str:
