@@ -50,14 +50,9 @@ def fetch(
 
 def _print(arrival: Any, as_json: bool) -> None:
     if as_json:
-        facts = {
-            "name": arrival.name,
-            "folder": str(arrival.folder),
-            "source": arrival.source,
-            "sha256": dict(arrival.digests),
-            "checked": sorted(arrival.checked),
-        }
-        print_json(facts)
+        facts = {"name": arrival.name, "folder": str(arrival.folder), "source": arrival.source}
+        digests = {"sha256": dict(arrival.digests), "checked": sorted(arrival.checked)}
+        print_json(facts | digests)
         return
     state = f"from {arrival.source}" if arrival.source else "was here already"
     typer.echo(f"{arrival.name}: {state}")

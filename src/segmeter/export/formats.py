@@ -99,18 +99,11 @@ def _coco(path: Path, masks: Sequence[ExportedMask], *_: object) -> None:
             own = m.records.objects[m.target]
             held = {name: own[name] for name in ("id", "category_id")}
         images[m.scene] = {**image, "scene": m.scene, "original_file_name": m.image}
-        annotations.append(
-            {
-                **held,
-                "image_id": image["id"],
-                "segmentation": m.mask.to_coco(),
-                "bbox": _bbox(m.mask),
-                "area": m.mask.area,
-                "iscrowd": 0,
-                "target": m.target,
-                **({} if m.score is None else {"score": m.score}),
-            }
-        )
+        annotations.append({
+            **held, "image_id": image["id"], "segmentation": m.mask.to_coco(),
+            "bbox": _bbox(m.mask), "area": m.mask.area, "iscrowd": 0, "target": m.target,
+            **({} if m.score is None else {"score": m.score}),
+        })  # fmt: skip
     made = {
         "info": {"description": f"masks of {masks[0].model}, written by segmeter"},
         "images": list(images.values()),
@@ -151,21 +144,13 @@ def _label_studio(path: Path, masks: Sequence[ExportedMask], *_: object) -> None
 
 def _brush(mask: ExportedMask, name: str) -> dict[str, Any]:
     height, width = mask.mask.shape
+    strokes = brush_rle(mask.mask.dense())
     return {
-        "id": name,
-        "type": "brushlabels",
-        "from_name": "tag",
-        "to_name": "image",
-        "original_width": width,
-        "original_height": height,
-        "image_rotation": 0,
-        "value": {
-            "format": "rle",
-            "rle": brush_rle(mask.mask.dense()),
-            "brushlabels": [mask.label],
-        },
+        "id": name, "type": "brushlabels", "from_name": "tag", "to_name": "image",
+        "original_width": width, "original_height": height, "image_rotation": 0,
+        "value": {"format": "rle", "rle": strokes, "brushlabels": [mask.label]},
         **({} if mask.score is None else {"score": mask.score}),
-    }
+    }  # fmt: skip
 
 
 def _cvat(path: Path, masks: Sequence[ExportedMask], *_: object) -> None:

@@ -115,17 +115,11 @@ def _dots(panel: Any, mark: Points, colour: str, label: str) -> None:
 
 def _axes(panel: Any, chart: Chart) -> None:
     panel.set_title(_text(chart.title), fontsize=8)
-    panel.set(
-        xlabel=_text(chart.x.title),
-        ylabel=_text(chart.y.title),
-        xscale=chart.x.scale,
-        yscale=chart.y.scale,
-        xlim=(chart.x.low, chart.x.high),
-        ylim=(chart.y.low, chart.y.high),
-    )
-    for axis, ticks in ((chart.x, panel.set_xticks), (chart.y, panel.set_yticks)):
+    for axis, side in ((chart.x, "x"), (chart.y, "y")):
+        panel.set(**{f"{side}label": _text(axis.title), f"{side}scale": axis.scale,
+                     f"{side}lim": (axis.low, axis.high)})  # fmt: skip
         if axis.ticks is not None:
-            ticks(list(axis.ticks))
+            panel.set(**{f"{side}ticks": list(axis.ticks)})
 
 
 def _text(name: str) -> str:
