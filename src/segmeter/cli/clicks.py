@@ -21,10 +21,8 @@ group = command_group(
     "Click-response maps, simulated clicks, models of where people click, seconds per click.",
 )
 
-_images, _network = (
-    options.in_panel("Which images"),
-    options.in_panel("The network and its training"),
-)
+_images = options.in_panel("Which images")
+_network = options.in_panel("The network and its training")
 ClicksFile = Annotated[Path, Option(help="File of clicks or previews (CSV).")]
 
 
