@@ -38,15 +38,16 @@ Users = Annotated[
     options.name_of("users", "--user", "-u", help="Simulated user; can be repeated."),
 ]
 Sample = Annotated[
-    int | None,
-    Option("--sample", min=1, help="Random sample of N images or volumes of each dataset."),
+    int | None, Option(min=1, help="Random sample of N images or volumes of each dataset.")
 ]
-Rounds = Annotated[int, _rule("--rounds", min=0, help="Rounds (clicks) per session.")]
+Rounds = Annotated[int, _rule(min=0, help="Rounds (clicks) per session.")]
 Measures = Annotated[
     list[str] | None,
-    _rule("--measure", autocompletion=options.names_of("measures"),
-          help="Measure to compute in every round; can be repeated."),
-]  # fmt: skip
+    _rule(
+        autocompletion=options.names_of("measures"),
+        help="Measure to compute in every round; can be repeated.",
+    ),
+]
 DryRun = Annotated[
     bool,
     Option(
@@ -58,19 +59,14 @@ Add = Annotated[bool, _work("--add", help="Add these models, datasets or users t
 RerunChanged = Annotated[
     bool, _work("--rerun-changed", help="Re-run jobs whose weights or code have changed.")
 ]
-Shard = Annotated[
-    str, _work("--shard", help="Run one shard of the jobs, such as 1/4; see 'segmeter merge'.")
-]
+Shard = Annotated[str, _work(help="Run one shard of the jobs, such as 1/4; see 'segmeter merge'.")]
 Workers = Annotated[
     int | None,
-    _work("--workers", min=0,
-          help="Worker processes; by default as many as fit. Results stay the same."),
-]  # fmt: skip
-Threads = Annotated[int, _work("--threads", min=1, help="Threads per worker.")]
-ExecutorName = Annotated[str | None, _work("--executor", help="inline, local or ray.")]
-ClusterAddress = Annotated[
-    str | None, _work("--ray-address", help="Ray cluster: auto, HOST:PORT or ray://HOST.")
+    _work(min=0, help="Worker processes; by default as many as fit. Results stay the same."),
 ]
+Threads = Annotated[int, _work(min=1, help="Threads per worker.")]
+ExecutorName = Annotated[str | None, _work(help="inline, local or ray.")]
+ClusterAddress = Annotated[str | None, _work(help="Ray cluster: auto, HOST:PORT or ray://HOST.")]
 
 
 def run(

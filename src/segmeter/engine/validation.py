@@ -17,6 +17,7 @@ from segmeter.core.scenes import Dataset, Scene, Volume
 from segmeter.core.users import User
 from segmeter.engine.jobs import Built
 from segmeter.runtime.redaction import refuse_credentials
+from segmeter.store.folder import value_text
 
 
 def complete(plan: Plan, built: Built, *, to_run: bool = True) -> tuple[Plan, dict[str, Dataset]]:
@@ -212,7 +213,8 @@ def wider_plan(
     if differ:
         what = "models, datasets and users" if apart else "models and datasets"
         changes = [
-            f"{f} {_shown(getattr(held, f))}, not {_shown(getattr(filled, f))}" for f in differ
+            f"{f} {value_text(getattr(held, f))}, not {value_text(getattr(filled, f))}"
+            for f in differ
         ]
         raise RunConflict(
             f"'{address}' was run with {'; '.join(changes)}; only {what} can be added to a run of "
@@ -229,12 +231,3 @@ def wider_plan(
     if changed:
         raise RunConflict(f"dataset '{changed[0]}' has changed since '{address}' was run")
     return whole, datasets
-
-
-def _shown(value: object) -> str:
-    """A field of a plan as its option takes it."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name}={one}" for name, one in value.items()) or "no options"
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value)) or "none"
-    return "unset" if value is None else str(value)

@@ -238,7 +238,7 @@ def _differences(held: Plan, plan: Plan) -> str:
     for name in names:
         there, asked = getattr(held, name), getattr(plan, name)
         if name != "fingerprints":
-            differences.append(f"{in_words(name)} {_value(there)} (not {_value(asked)})")
+            differences.append(f"{in_words(name)} {value_text(there)} (not {value_text(asked)})")
     return " and ".join(differences)
 
 
@@ -247,10 +247,13 @@ def _changed_data(held: Plan, plan: Plan) -> list[str]:
     return [n for n, d in plan.fingerprints.items() if held.fingerprints.get(n, d) != d]
 
 
-def _value(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """The value of a field of a plan, in a message."""
     if isinstance(value, Mapping):
         return ", ".join(f"{k}={v}" for k, v in value.items()) or "none"
-    return quoted_list(value) if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        return quoted_list(value)
+    return "unset" if value is None else str(value)
 
 
 def _way_out(held: Plan, plan: Plan) -> str:
