@@ -156,10 +156,7 @@ def _shown(
 ) -> dict[str, str]:
     """Statistics of the columns with their headings: those of the layout, or as chosen."""
     known = list(dict.fromkeys(row.statistic for row in rows if row.statistic in cards))
-    for name in columns:
-        if name not in known:
-            hint = suggestion(name, known)
-            raise NotFound(f"the run has no statistic '{name}';{hint} it has {', '.join(known)}")
+    _places("statistic", columns, {name: (name, name) for name in known})
     if columns:
         return {name: cards[name].title for name in columns}
     shown = {name: title for name, title in layout.columns.items() if name in known}
