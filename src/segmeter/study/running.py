@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from segmeter.report.replays import viewer_data
 from segmeter.study import assignment, records
 from segmeter.study import database as db
+from segmeter.study.assignment import NextWork
 from segmeter.study.messages import Answer, ClickAnswer, RatingAnswer
 from segmeter.study.plan import Plan
 from segmeter.study.records import Refused, Row, hashed
@@ -191,7 +192,7 @@ class RunningStudy:
                 return {"state": "work", "count": len(rows), "training": practice}
             late = [batch["id"] for batch in records.late_batches(connection)]
             ignored = [*self._ignored(connection, address), *late]
-            return assignment.offer(connection, self.plan, person, ignored)
+            return NextWork(connection, self.plan, person, ignored).offer()
 
     def batch(self, person: Row, address: str = "") -> dict[str, Any] | None:
         """The participant's open batch, or a newly reserved one; None if there is none now."""
@@ -206,7 +207,7 @@ class RunningStudy:
                 records.show_again(connection, self.plan, batch)
             else:
                 ignored = self._ignored(connection, address)
-                batch = assignment.assign(connection, self.plan, person, ignored)
+                batch = NextWork(connection, self.plan, person, ignored).assign()
                 if batch is not None:
                     with self._lock:
                         if len(self._holders) > _MOST_REMEMBERED:
@@ -294,7 +295,7 @@ class RunningStudy:
             role, state = connection.execute(last.order_by(b.opened.desc()).limit(1)).one()
             if now["state"]:
                 return {"passed": False, "next": now["state"]}
-            offered = assignment.offer(connection, self.plan, now)["state"]
+            offered = NextWork(connection, self.plan, now).offer()["state"]
         return {"passed": state == "done" if role == "training" else None, "next": offered}
 
     def _ignored(self, connection: sa.Connection, address: str) -> list[str]:
