@@ -14,15 +14,7 @@ from segmeter.core.catalogue import short
 from segmeter.core.grouping import grouped_pairs
 from segmeter.core.sections import Bars, Chart, Line, Numbers, Points
 from segmeter.report.elements import amount, drawn
-from segmeter.report.plot_frames import (
-    BOLD,
-    Palette,
-    Place,
-    Scale,
-    fitted,
-    shortened,
-    text_width,
-)
+from segmeter.report.plot_frames import BOLD, Palette, Place, Scale, fitted, shortened, text_width
 
 _LEFT, _TOP, _BOTTOM = 40, 28, 40  # room around a plot, in pixels
 _LINE = 13.0  # height of a line of text

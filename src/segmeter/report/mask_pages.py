@@ -80,10 +80,7 @@ class ShownMap:
 
 
 def map_page(
-    title: str,
-    shown: ShownMap,
-    facts: Facts,
-    figures: Sequence[tuple[str, bytes]] = (),
+    title: str, shown: ShownMap, facts: Facts, figures: Sequence[tuple[str, bytes]] = ()
 ) -> str:
     """The page as HTML text.
 

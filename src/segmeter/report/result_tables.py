@@ -43,10 +43,7 @@ class TableChoice:
 
 
 def table_text(
-    run: Run,
-    kind: Format = "tex",
-    protocol: str = "corrected",
-    choice: TableChoice | None = None,
+    run: Run, kind: Format = "tex", protocol: str = "corrected", choice: TableChoice | None = None
 ) -> str:
     """A run's table as its papers print it, as text."""
     return WRITERS[kind](paper_table(run, protocol, choice), limits=False)
