@@ -151,13 +151,9 @@ class Sessions:
         section = Section(heading, "", [self._replay(key, rows)])
         measure, named = self.measure, _QUALITY[self.measure]
         best = max((row[measure] for row in rows if row[measure] is not None), default=None)
-        facts = [
-            f"protocol {key['protocol']}",
-            f"{counted(len(rows), 'round')}, goal {100 * self.goal:g} % {named}"
-            if key["user"]
-            else "",
-            "" if best is None else f"best {named} {100 * best:.1f} %",
-        ]
+        rounds = f"{counted(len(rows), 'round')}, goal {100 * self.goal:g} % {named}"
+        reached = "" if best is None else f"best {named} {100 * best:.1f} %"
+        facts = [f"protocol {key['protocol']}", rounds if key["user"] else "", reached]
         subtitle = ", ".join(filter(None, (names.get(key["dataset"], key["dataset"]), key["user"])))
         return render(Page(title, subtitle, facts, [section], back="/"))
 
