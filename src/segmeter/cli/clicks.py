@@ -126,14 +126,11 @@ def compare(
         return
     table = Table("what", "protocol", "score", "mean", "95 % interval", "keys", box=None)
     for each, row in found:
-        value, low, high = (_number(v, row) for v in (row.value, row.low, row.high))
+        # A density shrinks as images grow.
+        digits = ".2e" if row.score == "pde" and row.value < 0.01 else ".3f"
+        value, low, high = (f"{v:{digits}}" for v in (row.value, row.low, row.high))
         table.add_row(row.what, each, row.score, value, f"{low} to {high}", str(row.keys))
     print_table(table)
-
-
-def _number(value: float, row: Any) -> str:
-    """Three decimals; of a density, which shrinks as images grow, three digits."""
-    return f"{value:.2e}" if row.score == "pde" and row.value < 0.01 else f"{value:.3f}"
 
 
 @group.command()
