@@ -27,7 +27,6 @@ def finished_before(
     plan: Plan,
     built: Built,
     tell: Callable[[str], None],
-    *,
     again: bool = False,
     added: Plan | None = None,
     trust: bool = False,

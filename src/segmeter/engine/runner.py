@@ -87,9 +87,7 @@ def run_plan(
     built, added = Built(roots, objects), plan if add else None
     with _claimed(plan, out, built, add, trust) as (folder, plan, datasets):
         jobs = jobs_of(plan, datasets)
-        finished = finished_before(
-            folder, jobs, plan, built, tell, again=again, added=added, trust=trust
-        )
+        finished = finished_before(folder, jobs, plan, built, tell, again, added, trust)
         ours = jobs[shard[0] - 1 :: shard[1]]
         left = [job for job in ours if job.id not in finished]
         left.sort(key=lambda job: job.scene not in soonest)
