@@ -123,7 +123,7 @@ def test_limits_are_shown_whichever_typer_holds_them() -> None:
     """Options of typer before 0.29 keep their limits on their type, as those of click do."""
     import click
 
-    from segmeter.cli._help import _plainly
+    from segmeter.cli.app import _plainly
 
     options = [
         click.Option(["--rounds"], type=click.IntRange(min=0)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import cv2
@@ -11,7 +12,7 @@ import pytest
 
 from segmeter.core.masks import Mask
 from segmeter.report.images import colour_of, overlay
-from segmeter.report.mask_pages import Listed, ShownMask, listing_page, masks_page
+from segmeter.report.mask_pages import listing_page, masks_page
 
 SHAPE = (60, 80)
 HOSTILE = '<b>%DATA%</b> & "photo".jpg'
@@ -21,9 +22,14 @@ def image() -> bytes:
     return bytes(cv2.imencode(".png", np.full((*SHAPE, 3), 128, np.uint8))[1].tobytes())
 
 
-def shown(*boxes: tuple[int, int, int, int]) -> list[ShownMask]:
+def shown(*boxes: tuple[int, int, int, int]) -> list[SimpleNamespace]:
     return [
-        ShownMask(Mask.box(SHAPE, b[:2], b[2:]), 0.9 - 0.1 * i, 0.95, (b[0] + 1.5, b[1] + 1.5))
+        SimpleNamespace(
+            mask=Mask.box(SHAPE, b[:2], b[2:]),
+            score=0.9 - 0.1 * i,
+            stability=0.95,
+            point=(b[0] + 1.5, b[1] + 1.5),
+        )
         for i, b in enumerate(boxes)
     ]
 
@@ -33,7 +39,7 @@ LARGE, SMALL = (5, 5, 55, 75), (20, 30, 40, 50)
 
 @pytest.fixture
 def page(running: Any, tmp_path: Path) -> Any:
-    def opened(masks: list[ShownMask], scheme: str = "light") -> Any:
+    def opened(masks: list[SimpleNamespace], scheme: str = "light") -> Any:
         file = tmp_path / "masks.html"
         file.write_text(masks_page(HOSTILE, image(), SHAPE, masks, [("masks", "2")]))
         running.complaints.clear()
@@ -103,7 +109,8 @@ def test_a_thousand_masks_are_listed(page: Any) -> None:
 
 
 def test_the_list_of_images_escapes_names() -> None:
-    text = listing_page("Masks", [Listed(HOSTILE, 'a"b%.html', image(), 1)], [])
+    one = {"name": HOSTILE, "page": 'a"b%.html', "thumbnail": image(), "masks": 1}
+    text = listing_page("Masks", [one], [])
     assert "<b>" not in text
     assert 'href="a%22b%25.html"' in text
     assert "1 mask<" in text

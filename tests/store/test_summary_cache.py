@@ -37,7 +37,7 @@ def test_files_are_read_once_and_nothing_is_written_into_the_run(
     summary, seen, damaged = first.summary(), first.provenance, first.damaged
     assert kinds(results) == ["contents.arrow", "summary.json"]
     assert sorted(run.rglob("*")) == before
-    monkeypatch.setattr("segmeter.store.run.read_contents", None)  # not called again
+    monkeypatch.setattr("segmeter.store.validated_rows.read_contents", None)  # not called again
     again = Run.open(run, settings={"goal": "85"})
     assert again.summary() != summary
     assert again.provenance == seen

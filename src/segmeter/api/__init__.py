@@ -7,11 +7,14 @@ import importlib
 from typing import Any
 
 from segmeter.core.catalogue import short
+from segmeter.core.grouping import grouped
 from segmeter.core.plans import display_names
 from segmeter.core.received_runs import contacts_only
 from segmeter.core.wording import counted, printable, size_text
 
-__all__ = ["contacts_only", "counted", "display_names", "printable", "short", "size_text"]
+__all__ = [
+    "contacts_only", "counted", "display_names", "grouped", "printable", "short", "size_text",
+]  # fmt: skip
 
 _CLICKS = ("click_files", "click_fitting", "click_response", "click_training")
 _ON_DEMAND = ("fairness", "fetching", *_CLICKS)

@@ -22,8 +22,9 @@ from segmeter.core.wording import counted
 from segmeter.datasets.image_files import SUFFIXES, image_size, read_rgb
 from segmeter.engine.arithmetic import caller_state_kept, steady_arithmetic
 from segmeter.models.automatic.generator import AutomaticMask
+from segmeter.report.elements import unused
 from segmeter.report.images import overlay
-from segmeter.report.mask_pages import Listed, ShownMask, listing_page, masks_page
+from segmeter.report.mask_pages import listing_page, masks_page
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -96,7 +97,7 @@ class _Found:
     protocol: str
     images: list[dict[str, Any]] = field(default_factory=list)
     annotations: list[dict[str, Any]] = field(default_factory=list)
-    listed: list[Listed] = field(default_factory=list)
+    listed: list[dict[str, Any]] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -114,14 +115,14 @@ class _Found:
             self.annotations.append({**place, "iscrowd": 0, **record})
         drawn = overlay(pixels, [one.mask for one in masks])
         (self.out / f"{name}.png").write_bytes(encoded_image(drawn, ".png"))
-        shown = [ShownMask(m.mask, m.score, m.stability, m.point) for m in masks]
         facts = [("model", self.model), ("protocol", self.protocol),
                  *_facts_of(masks, (height, width)), ("time", f"{seconds:.1f} s")]  # fmt: skip
         coded = encoded_image(pixels, ".jpg")
-        page = masks_page(file.name, coded, (height, width), shown, facts)
+        page = masks_page(file.name, coded, (height, width), masks, facts)
         (self.out / f"{name}.html").write_text(page)
         small = encoded_image(drawn, ".jpg", _THUMBNAIL_PX)
-        self.listed.append(Listed(file.name, f"{name}.html", small, len(masks)))
+        self.listed.append({"name": file.name, "page": f"{name}.html", "thumbnail": small,
+                            "masks": len(masks)})  # fmt: skip
         self.seconds += seconds
 
     def finish(self) -> None:
@@ -178,15 +179,10 @@ def _files(images: Sequence[Path]) -> list[Path]:
 
 def _names(files: Sequence[Path]) -> list[str]:
     """A name for each image's files; equal stems are numbered, and the list keeps its own."""
-    taken = {"index"}
-    names = []
+    names = {"index": None}
     for file in files:
-        name, number = file.stem, 2
-        while name in taken:
-            name, number = f"{file.stem}-{number}", number + 1
-        taken.add(name)
-        names.append(name)
-    return names
+        names[unused(file.stem, names, "-")] = None
+    return list(names)[1:]
 
 
 def _facts_of(masks: Sequence[AutomaticMask], shape: tuple[int, int]) -> list[tuple[str, str]]:

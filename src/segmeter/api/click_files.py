@@ -11,26 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from segmeter.api.loading import Tell, dataset_spec, load_dataset, protocol_names, roots_of, silent
-from segmeter.clickability.click_files import (
-    ENOUGH,
-    HALVES,
-    REFERENCE,
-    Row,
-    Thing,
-    Why,
-    astray,
-    ceilings,
-    devices,
-    display_modes,
-    few_of_a_device,
-    left_out,
-    outside_run,
-    too_few,
-    unasked,
-    without_masks,
-    without_partner,
-    write_simulated,
-)
+from segmeter.clickability import click_files as recorded
 from segmeter.clickability.map_sources import map_scores, source
 from segmeter.clickability.training.samples import samples_of
 from segmeter.core import catalogue
@@ -87,16 +68,20 @@ def make_click_file(
     first = next(things, None)
     if first is None:
         raise BadInput("the dataset has no targets; there is nothing to click on")
-    return write_simulated(Path(out), chain([first], things), seed, people, not first_only, folder)
+    return recorded.write_simulated(
+        Path(out), chain([first], things), seed, people, not first_only, folder
+    )
 
 
-def _things(dataset: Dataset, limit: int | None) -> Iterator[Thing]:
+def _things(dataset: Dataset, limit: int | None) -> Iterator[recorded.Thing]:
     """The objects of a dataset, under the names that the published file gives them."""
     name = dataset.card.name
     for scene in map(dataset.load, dataset.scenes()[:limit]):
         several = len(scene.targets) > 1
         for target in scene.targets:
-            yield Thing(NAMES.get(name, name), scene.id, target.mask, target.id if several else "")
+            yield recorded.Thing(
+                NAMES.get(name, name), scene.id, target.mask, target.id if several else ""
+            )
 
 
 def compare_clicks(
@@ -109,7 +94,7 @@ def compare_clicks(
     data: str | Path | None = None,
     protocols: str | Sequence[str] = "both",
     tell: Tell = silent,
-) -> list[tuple[ProtocolName, Row]]:
+) -> list[tuple[ProtocolName, recorded.Row]]:
     """Compare recorded clicks with each other or with clickability maps.
 
     Parameters
@@ -137,16 +122,20 @@ def compare_clicks(
     file, shown = read_clicks(path), None if previous is None else Path(previous)
     if compare == "maps":
         warn_of_samples(path, file, opened, shown, tell)
-        return _map_rows(file, opened, shown, maps, chosen)
+        samples, sources = samples_of(file, opened, shown), {}
+        for text in maps:
+            name, _, weights = text.partition("=")
+            sources[name] = source(name, Path(weights) if weights else None).inner
+        return [(each, row) for each in chosen for row in map_scores(samples, sources, each)]
     _warn_of_compared(path, file, opened, compare, tell)
     sides = _sides_in(opened, modes=compare == "modes")
     if compare == "halves":
-        return [("corrected", row) for row in ceilings(file, sides)]
-    rule = devices if compare == "devices" else display_modes
+        return [("corrected", row) for row in recorded.ceilings(file, sides)]
+    rule = recorded.devices if compare == "devices" else recorded.display_modes
     return [(each, row) for each in chosen for row in rule(file, sides, each)]
 
 
-def _scribble_rows(path: Path, datasets: Mapping[str, Dataset]) -> Iterator[Row]:
+def _scribble_rows(path: Path, datasets: Mapping[str, Dataset]) -> Iterator[recorded.Row]:
     """Shapes of recorded first strokes, of simulated ones on the same objects, and differences."""
     shapes, images = [], []
     for (dataset, scene, target, _), rounds in read_prompts(path).items():
@@ -168,7 +157,7 @@ def _scribble_rows(path: Path, datasets: Mapping[str, Dataset]) -> Iterator[Row]
     for what, values in kinds.items():
         for k, score in enumerate(("coverage", "centredness", "length")):
             found = drawing.interval(values[:, k])
-            yield Row(what, score, found.value, found.low, found.high, len(images))
+            yield recorded.Row(what, score, found.value, found.low, found.high, len(images))
 
 
 def _warn_of_compared(
@@ -178,28 +167,13 @@ def _warn_of_compared(
     if compare == "modes":
         only = next(iter(datasets.values()))
         datasets = {key.dataset: only for key in file.keys}
-        reason = without_partner(file, REFERENCE)
+        reason = recorded.without_partner(file, recorded.REFERENCE)
     elif compare == "devices":
-        reason = few_of_a_device(file, ENOUGH)
+        reason = recorded.few_of_a_device(file, recorded.ENOUGH)
     else:
-        reason = too_few(HALVES)
+        reason = recorded.too_few(recorded.HALVES)
     scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}
     _warn(tell, path, file, [reason], datasets, scenes)
-
-
-def _map_rows(
-    file: Clicks,
-    datasets: dict[str, Dataset],
-    previous: Path | None,
-    names: Sequence[str],
-    chosen: tuple[ProtocolName, ...],
-) -> list[tuple[ProtocolName, Row]]:
-    sources = {}
-    for text in names:
-        name, _, weights = text.partition("=")
-        sources[name] = source(name, Path(weights) if weights else None).inner
-    training_samples = samples_of(file, datasets, previous)
-    return [(each, row) for each in chosen for row in map_scores(training_samples, sources, each)]
 
 
 def _sides_in(datasets: Mapping[str, Dataset], modes: bool) -> Callable[[Key], Sides]:
@@ -248,23 +222,26 @@ def warn_of_skipped(plan: Plan, roots: Roots, tell: Tell) -> None:
         name = NAMES.get(data.card.name, data.card.name)
         datasets[name] = data
         scenes[name] = frozenset(plan.scenes_of(str(spec), data.scenes()))
-    _warn(tell, path, open_clicks(path)[0], outside_run(scenes), datasets, scenes)
+    _warn(tell, path, open_clicks(path)[0], recorded.outside_run(scenes), datasets, scenes)
 
 
 def warn_of_samples(
     path: Path, clicks: Clicks, datasets: Mapping[str, Dataset], previous: Path | None, tell: Tell
 ) -> None:
     """Which clicks make no training sample, and if they miss their objects."""
-    reasons = [unasked(datasets), *([without_masks] if previous is None else [])]
+    reasons = [recorded.unasked(datasets), *([recorded.without_masks] if previous is None else [])]
     scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}
     _warn(tell, path, clicks, reasons, datasets, scenes)
 
 
 def _warn(
-    tell: Tell, path: Path, clicks: Clicks, reasons: Sequence[Why],
+    tell: Tell, path: Path, clicks: Clicks, reasons: Sequence[recorded.Why],
     datasets: Mapping[str, Dataset], scenes: Mapping[str, frozenset[str]],
 ) -> None:  # fmt: skip
     """Tell which clicks are left out for these reasons, and if clicks miss their objects."""
-    for sentence in (left_out(clicks, *reasons), astray(clicks, datasets, scenes)):
+    for sentence in (
+        recorded.left_out(clicks, *reasons),
+        recorded.astray(clicks, datasets, scenes),
+    ):
         if sentence:
             tell(f"{path.name}: {sentence}")

@@ -9,26 +9,8 @@ from typing import Any
 
 from segmeter.api.click_files import clicked_datasets
 from segmeter.api.loading import Tell, roots_of, silent
-from segmeter.clickability.fitting import correction_clicks
+from segmeter.clickability.fitting import correction_clicks, first_clicks, held_out
 from segmeter.clickability.fitting.correction_clicks import CorrectionFit, ProxyError
-from segmeter.clickability.fitting.first_clicks import (
-    Fit,
-    cases_of,
-    fit,
-    hold_out,
-    read_cases,
-    read_masks,
-    read_tables,
-)
-from segmeter.clickability.fitting.held_out import (
-    HeldOut,
-    charts_of,
-    charts_of_later,
-    fitted_table,
-    held_out,
-    markdown,
-    prior_json,
-)
 from segmeter.core import catalogue
 from segmeter.core.annotation_events import timings
 from segmeter.core.errors import BadInput
@@ -84,17 +66,19 @@ def fit_published_clicks(
     place = roots_of(data, weights).options().get("data")
     if place is None:
         raise BadInput("the masks of the targets are needed; give their folder with --data")
-    seen = {name: read_tables(folder / f"{name}_per_image.csv") for name, _, _ in _SETS}
+    seen = {
+        name: first_clicks.read_tables(folder / f"{name}_per_image.csv") for name, _, _ in _SETS
+    }
     masks = {name: _masks(place, dataset, file) for name, dataset, file in _SETS}
-    sets = {name: read_cases(seen[name], masks[name]) for name in seen}
+    sets = {name: first_clicks.read_cases(seen[name], masks[name]) for name in seen}
     made.mkdir(parents=True, exist_ok=True)
     held_in = Path(kept or made / _KEPT)
     error_regions = _error_regions(place, weights, models, scenes, held_in, tell)
-    whole = fit([case for cases in sets.values() for case in cases])
+    whole = first_clicks.fit([case for cases in sets.values() for case in cases])
     tell(f"fitted on {whole.targets} targets")
     held = []
-    for name, fitted in hold_out(sets, whole):
-        held.append(held_out(name, sets[name], fitted))
+    for name, fitted in first_clicks.hold_out(sets, whole):
+        held.append(held_out.held_out(name, sets[name], fitted))
         tell(f"held out {name}: NSS predicted with r = {held[-1].correlation('nss'):.3f}")
     later = None
     if error_regions:
@@ -123,13 +107,15 @@ def fit_clicks(
     """
     if not datasets:
         raise BadInput("--clicks needs --dataset: the images that the clicks are on")
-    cases = cases_of(read_clicks(Path(clicks)), clicked_datasets(datasets, data))
-    whole = fit(cases)
+    cases = first_clicks.cases_of(read_clicks(Path(clicks)), clicked_datasets(datasets, data))
+    whole = first_clicks.fit(cases)
     Path(out).mkdir(parents=True, exist_ok=True)
     file = Path(out) / "prior.json" if prior is None else Path(prior)
-    file.write_text(prior_json([], whole, None), encoding="utf-8")
+    file.write_text(held_out.prior_json([], whole, None), encoding="utf-8")
     many = sum(case.clicks for case in cases)
-    return f"fitted on {many} clicks on {whole.targets} targets\n\n{fitted_table([], whole)}"
+    return (
+        f"fitted on {many} clicks on {whole.targets} targets\n\n{held_out.fitted_table([], whole)}"
+    )
 
 
 def fit_costs(log: str | Path, out: str | Path | None = None, tell: Tell = silent) -> FittedCosts:
@@ -176,14 +162,19 @@ def cost_facts(found: FittedCosts) -> dict[str, Any]:
 
 
 def _write(
-    held: list[HeldOut], whole: Fit, later: CorrectionFit | None, out: Path, prior: Path, page: Path
+    held: list[held_out.HeldOut],
+    whole: first_clicks.Fit,
+    later: CorrectionFit | None,
+    out: Path,
+    prior: Path,
+    page: Path,
 ) -> str:
     """Write the numbers, the tables and the figures; the tables are returned."""
-    text = markdown(held, whole, later)
-    prior.write_text(prior_json(held, whole, later), encoding="utf-8")
+    text = held_out.markdown(held, whole, later)
+    prior.write_text(held_out.prior_json(held, whole, later), encoding="utf-8")
     _put(text, page)
-    charts = {name: charts_of(held, name) for name in ("nss", "pde")}
-    charts |= {} if later is None else {"later": charts_of_later(later)}
+    charts = {name: held_out.charts_of(held, name) for name in ("nss", "pde")}
+    charts |= {} if later is None else {"later": held_out.charts_of_later(later)}
     for name, panels in charts.items():
         draw_charts(panels, out / f"calibration-{name}.png")
     return text
@@ -191,7 +182,7 @@ def _write(
 
 def _masks(data: Path, dataset: str, kept: str | None) -> dict[str, Mask]:
     if kept is not None:
-        return read_masks(data / "masks_only" / f"{kept}.json.gz")
+        return first_clicks.read_masks(data / "masks_only" / f"{kept}.json.gz")
     images = catalogue.datasets.make(dataset, data=data)
     return {name: images.load(name).targets[0].mask for name in images.scenes()}
 

@@ -77,8 +77,12 @@ def train_clicks(
     learning, choosing = _parts(samples, lists[0], lists[1], chosen.corrected, seed)
     tell(f"{len(learning)} training samples to learn from, {len(choosing)} to choose by")
     path = train(learning, choosing, course, Path(out), progress)
-    scores = [] if lists[1] is None else _scores(path, _only(samples, lists[1]))
-    return TrainedClicks(path, scores)
+    if lists[1] is None:
+        return TrainedClicks(path, [])
+    # Scores on images that the network has not seen, next to maps without training.
+    sources = {name: source(name).inner for name in ("uniform", "distance", "prior")}
+    sources["network"] = network_source(path)
+    return TrainedClicks(path, list(map_scores(_only(samples, lists[1]), sources, rows=20)))
 
 
 def _recipe(name: str, epochs: int | None, batch: int | None, rate: float | None) -> Recipe:
@@ -121,9 +125,3 @@ def _only(training_samples: list[TrainingSample], names: Path) -> list[TrainingS
     if not kept:
         raise BadInput(f"no training sample is of an image that '{names}' lists")
     return kept
-
-
-def _scores(path: Path, training_samples: list[TrainingSample]) -> list[Row]:
-    """Scores on images that the network has not seen, next to maps without training."""
-    sources = {name: source(name).inner for name in ("uniform", "distance", "prior")}
-    return list(map_scores(training_samples, {**sources, "network": network_source(path)}, rows=20))

@@ -27,6 +27,7 @@ from segmeter.core.wording import counted
 from segmeter.datasets.groups import read_table
 from segmeter.datasets.image_files import named_errors
 from segmeter.models import weights as weight_files
+from segmeter.store.local import write_file
 
 Kind = Literal["dataset", "model", "annotation"]
 TODO = "TODO(author)"
@@ -36,8 +37,6 @@ QUESTIONS: Mapping[str, Mapping[str, Sequence[str]]] = json.loads(
     (files("segmeter.api") / "card_questions.json").read_text("utf-8")
 )
 """Sections and questions of each card; a question's number is its place, from 1 on."""
-
-_TITLES = {"dataset": "Dataset card", "model": "Model card", "annotation": "Annotation card"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class Card:
     def to_markdown(self) -> str:
         """The card as Markdown with metadata that Hugging Face reads."""
         lines = ["---", *(f"{k}: {json.dumps(v)}" for k, v in self.metadata.items()), "---", ""]
-        lines += [f"# {_TITLES[self.kind]}: {self.subject}", ""]
+        lines += [f"# {self.kind.capitalize()} card: {self.subject}", ""]
         section = ""
         for own, number, topic in self._questions():
             if own != section:
@@ -87,14 +86,10 @@ class Card:
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write `card.json` and `README.md` into a folder; returns the files."""
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        made = []
-        for name, text in (("card.json", self.to_json()), ("README.md", self.to_markdown())):
-            fresh = place / f"{name}.partial"
-            fresh.write_text(text, encoding="utf-8")
-            made.append(fresh.replace(place / name))
-        return made
+        texts = {"card.json": self.to_json(), "README.md": self.to_markdown()}
+        for name, text in texts.items():
+            write_file(Path(folder) / name, text.encode())
+        return [Path(folder) / name for name in texts]
 
     def _questions(self) -> list[tuple[str, int, str]]:
         return [

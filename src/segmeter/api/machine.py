@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -14,6 +13,7 @@ import segmeter
 from segmeter.api.loading import roots_of
 from segmeter.core import catalogue
 from segmeter.core.errors import BadWeights, NotFound, NoWeights, SegmeterError
+from segmeter.engine.provenance import version_of
 from segmeter.models.weights import find
 from segmeter.runtime.remote_files import Roots
 from segmeter.runtime.workers_and_devices import gpu_names
@@ -86,7 +86,7 @@ def doctor(data: str | Path | None = None, weights: str | Path | None = None) ->
         f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "compiled" if compiled is not None else "plain",
         _device(),
-        {name: _version(name) for name in LIBRARIES},
+        {name: version_of(name) for name in LIBRARIES},
         [_found(catalogue.models, entry.name, places) for entry in catalogue.models],
         [_found(catalogue.datasets, entry.name, places) for entry in catalogue.datasets],
     )
@@ -103,13 +103,6 @@ def _device() -> str:
     import torch
 
     return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def _version(library: str) -> str | None:
-    try:
-        return importlib.metadata.version(library)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _found(registry: catalogue.Registry[Any], name: str, places: Roots) -> Finding:
@@ -132,6 +125,6 @@ def _found(registry: catalogue.Registry[Any], name: str, places: Roots) -> Findi
         where = where or find(name, places.options().get("weights"))
     except (NotFound, BadWeights):
         return Finding(name, "ready", "needs no weights")
-    if _version("torch") is None:
+    if version_of("torch") is None:
         return Finding(name, "broken", f"{where}, but torch is not installed")
     return Finding(name, "ready", str(where))

@@ -13,14 +13,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.sections import Axis, Chart, Line
 from segmeter.core.wording import counted
-from segmeter.datasets.label_files import (
-    paired_files,
-    read_label_maps,
-    read_object,
-    read_objects,
-    read_proposals,
-    read_results,
-)
+from segmeter.datasets import label_files
 from segmeter.measures.boundaries import boundary_counts, morphological_f
 from segmeter.measures.hierarchies import partition_at
 from segmeter.measures.outlines import Grid
@@ -139,7 +132,8 @@ def write_figure(draw: Callable[[Any, Path], None], what: Any, path: Path) -> No
 def _partition_values(
     prediction: Path, ground_truths: list[Path], threshold: float | None, boundaries: bool
 ) -> tuple[dict[str, float], str]:
-    drawn = [(path, labels) for path in ground_truths for labels in read_label_maps(path)]
+    read = label_files.read_label_maps
+    drawn = [(path, labels) for path in ground_truths for labels in read(path)]
     result = _result(prediction, threshold)
     for path, labels in drawn:
         _same_size(prediction, result.shape, path, labels.shape)
@@ -158,7 +152,7 @@ def _partition_values(
 
 def _result(path: Path, threshold: float | None) -> npt.NDArray[Any]:
     """A label map, or a contour map cut into one."""
-    found = read_results(path)
+    found = label_files.read_results(path)
     if len(found) != 1:
         raise BadInput(f"'{path}' holds {len(found)} label maps; PRED is one")
     (result,) = found.values()
@@ -173,8 +167,8 @@ def _object_values(
     prediction: Path, ground_truth: Path, void: int | None, boundaries: bool
 ) -> tuple[dict[str, float], str]:
     """All measures of one object's mask, by their ids, and a warning."""
-    drawn, ignore = read_object(ground_truth, void)
-    found, _ = read_object(prediction)
+    drawn, ignore = label_files.read_object(ground_truth, void)
+    found, _ = label_files.read_object(prediction)
     _same_size(prediction, found.shape, ground_truth, drawn.shape)
     warning = ""
     if ignore and not drawn:
@@ -191,8 +185,8 @@ def _proposal_curves(
     """Quality against number of proposals, by J and by the boundary's F."""
     qualities = {"iou": None, **({"fb-morphological": morphological_f} if boundaries else {})}
     judged: dict[str, list[Any]] = {name: [] for name in qualities}
-    for file, truth in paired_files(prediction, ground_truth):
-        objects, offered = read_objects(truth, void), read_proposals(file)
+    for file, truth in label_files.paired_files(prediction, ground_truth):
+        objects, offered = label_files.read_objects(truth, void), label_files.read_proposals(file)
         if objects.masks and offered:
             _same_size(file, offered[0].shape, truth, objects.masks[0].shape)
         for name, quality in qualities.items():

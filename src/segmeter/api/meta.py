@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from segmeter import __version__
 from segmeter.api.loading import dataset_spec, protocol_names, roots_of
 from segmeter.api.measuring import FIGURES, check_file, write_figure
-from segmeter.benchmarks.seism import segmenter_spec
+from segmeter.benchmarks.seism import discrimination, segmenter_spec
 from segmeter.benchmarks.seism.discrimination import (
     BOUNDARY,
-    MetaRow,
     MethodSweeps,
     PairScores,
-    densities_of,
     human_pairs,
-    known_measures,
-    meta_rows,
-    meta_sections,
     sweep_method,
 )
 from segmeter.core import catalogue
@@ -38,7 +34,7 @@ from segmeter.store.local import write_file
 class MetaMeasures:
     """SIHD, SABD and SISD of each measure, and the images that they are computed on."""
 
-    rows: list[MetaRow]
+    rows: list[discrimination.MetaRow]
     images: str
 
     def facts(self) -> dict[str, Any]:
@@ -89,40 +85,37 @@ def meta_measures(
     """
     check_file("--figure", figure, *FIGURES)
     check_file("--report", page, ".html")
-    sweeps = _Sweeps(_measures(measures), limit, workers, roots_of(data))
-    given = _annotated(dataset, sweeps.places)
-    pairs = human_pairs(given, sweeps.measures, limit, workers)
+    known, places = _measures(measures), roots_of(data)
+    given = _annotated(dataset, places)
+    pairs = human_pairs(given, known, limit, workers)
     bases = (baselines or ["quadtree?turned=true"]) if methods else []
-    other = None if train is None else _annotated(train, sweeps.places)
-    swept, against = sweeps.of(methods, given, other), sweeps.of(bases, given, other)
-    rows = meta_rows(pairs, swept, against, sweeps.measures, protocol_names(protocols))
+    other = None if train is None else _annotated(train, places)
+    sweep = partial(sweep_method, measures=known, limit=limit, workers=workers)
+    swept, against = (_sweeps(sweep, names, given, other, places) for names in (methods, bases))
+    rows = discrimination.meta_rows(pairs, swept, against, known, protocol_names(protocols))
     more = f"; SABD and SISD on {len(swept[0].images)}" if swept else ""
     found = MetaMeasures(rows, f"SIHD on {len(set(pairs.images))} images{more}")
     if figure is not None:
-        write_figure(_draw_densities, densities_of(pairs), Path(figure))
+        write_figure(_draw_densities, discrimination.densities_of(pairs), Path(figure))
     if page is not None:
         _write_report(Path(page), dataset, found, pairs)
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Sweeps:
-    """How methods are swept over their settings."""
-
-    measures: list[str]
-    limit: int | None
-    workers: int
-    places: Roots
-
-    def of(self, names: Sequence[str], dataset: Any, training: Any = None) -> list[MethodSweeps]:
-        """Every method on every image of a dataset, at all its settings; and of `training`."""
-        specs = [segmenter_spec(Spec.parse(name)) for name in names]
-        made = [catalogue.methods.make(spec, **self.places.options()) for spec in specs]
-        swept = [sweep_method(m, dataset, self.measures, self.limit, self.workers) for m in made]
-        if training is None:
-            return swept
-        there = self.of(names, training)
-        return [replace(s, training=t) for s, t in zip(swept, there, strict=True)]
+def _sweeps(
+    sweep: Callable[..., MethodSweeps],
+    names: Sequence[str],
+    data: Any,
+    training: Any,
+    places: Roots,
+) -> list[MethodSweeps]:
+    """Every method on every image of a dataset, at all its settings; and of `training`."""
+    specs = [segmenter_spec(Spec.parse(name)) for name in names]
+    made = [catalogue.methods.make(spec, **places.options()) for spec in specs]
+    swept = [sweep(method, data) for method in made]
+    if training is None:
+        return swept
+    return [replace(s, training=sweep(m, training)) for s, m in zip(swept, made, strict=True)]
 
 
 def _annotated(dataset: str, places: Roots) -> Any:
@@ -134,7 +127,7 @@ def _annotated(dataset: str, places: Roots) -> Any:
 
 
 def _measures(asked: Sequence[str]) -> list[str]:
-    known = known_measures()
+    known = discrimination.known_measures()
     for name in asked:
         if name not in known:
             hint = suggestion(name, known)
@@ -146,7 +139,7 @@ def _write_report(path: Path, dataset: str, found: MetaMeasures, pairs: PairScor
     page = Page(f"Which measures tell good from bad on {dataset}",
                 "partition measures, judged by meta-measures",
                 [found.images, f"segmeter {__version__}"],
-                meta_sections(found.rows, pairs))  # fmt: skip
+                discrimination.meta_sections(found.rows, pairs))  # fmt: skip
     write_file(path, render(page).encode())
 
 

@@ -17,6 +17,7 @@ from segmeter.core.plans import display_names, with_titles
 from segmeter.core.sections import Section, Table, Value
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run as StoredRun
+from segmeter.store.local import write_file
 
 if TYPE_CHECKING:
     from segmeter.api.gates import Gate
@@ -232,7 +233,8 @@ class Run(StoredRun):
         from segmeter.report.page import render
         from segmeter.report.result_tables import leaderboard_page
 
-        return _written(Path(out), render(leaderboard_page(self, len(self._sources))))
+        write_file(Path(out), render(leaderboard_page(self, len(self._sources))).encode())
+        return Path(out)
 
     def figure(self, out: str | Path, measure: str = "iou", protocol: str = "corrected") -> Path:
         """Draw a measure over the rounds with 95 % bands (.pdf, .svg or .png)."""
@@ -355,7 +357,8 @@ class Run(StoredRun):
         made = page_of(self, warned(self, kept))
         page = replace(made, title="Annotation costs", subtitle=made.title)
         place = Path(self.address) / "cost.html" if out is None else Path(out)
-        return _written(place, render(page))
+        write_file(place, render(page).encode())
+        return place
 
     def _report_sections(self, split: _Split) -> list[Section]:
         """The sections of the report, computed once for each choice of options."""
@@ -493,10 +496,3 @@ def _plain_cell(cell: Any) -> Any:
     if isinstance(cell, Value):
         return {"value": cell.value, "low": cell.low, "high": cell.high}
     return None if cell is None else str(cell)
-
-
-def _written(path: Path, text: str) -> Path:
-    from segmeter.store.local import write_file
-
-    write_file(path, text.encode())
-    return path

@@ -11,12 +11,13 @@ import textwrap
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 import segmeter
-from segmeter.api import counted, display_names, printable, short
+from segmeter.api import counted, display_names, grouped, printable, short
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -67,10 +68,6 @@ def progress_bar() -> Bar:
 def print_json(facts: Any) -> None:
     """Print facts as JSON; a number that is not known, as the limits of one scene, is null."""
     print(json.dumps(_plain(facts), indent=1, allow_nan=False, default=str))
-
-
-def rows_json(rows: Sequence[Mapping[str, Any]]) -> None:
-    print_json({"rows": list(rows)})
 
 
 def differences_json(found: Sequence[Any]) -> list[dict[str, Any]]:
@@ -131,7 +128,7 @@ def print_summary(run: segmeter.Run, as_json: bool, *, reported: bool = False) -
         print(error, file=sys.stderr)  # the run itself is done
         rows = []
     if as_json:
-        rows_json([asdict(row) for row in rows])
+        print_json({"rows": [asdict(row) for row in rows]})
         return
     names = display_names(run.plan.datasets)  # a folder by its last part
     rows = [replace(row, dataset=names.get(row.dataset, row.dataset)) for row in rows]
@@ -183,15 +180,15 @@ def _print_tables(
         shown = [m for m in headline if m in known] or list(dict.fromkeys(known))[:_WIDTH]
         count = counted(here[0].targets, unit)
         title = ", ".join(filter(None, (dataset, user, count, protocol)))
-        hidden += [name for name in shown if name not in _fitting(here, shown, cards)]
-        shown = _fitting(here, shown, cards)
+        fitting = _fitting(here, shown, cards)
+        hidden += [name for name in shown if name not in fitting]
         lines = []
-        for model in dict.fromkeys(row.model for row in here):
-            values = {r.statistic: r for r in here if r.model == model}
-            cells = (_cell(values.get(name), cards[name]) for name in shown)
+        for model, own in grouped(here, attrgetter("model")).items():
+            values = {row.statistic: row for row in own}
+            cells = (_cell(values.get(name), cards[name]) for name in fitting)
             lines.append([_shortened(short(model)), *cells])
-        numbers = [{"justify": "right", "no_wrap": True}] * len(shown)
-        print_rows(["model", *shown], lines, title, [{"no_wrap": True}, *numbers])
+        numbers = [{"justify": "right", "no_wrap": True}] * len(fitting)
+        print_rows(["model", *fitting], lines, title, [{"no_wrap": True}, *numbers])
     return list(dict.fromkeys(hidden))
 
 
@@ -200,10 +197,9 @@ def _by_protocol(
 ) -> dict[tuple[str, str, str], list[segmeter.SummaryRow]]:
     """Rows by dataset, user and protocol; one group where the headline does not differ."""
     found: dict[tuple[str, str, str], list[segmeter.SummaryRow]] = {}
-    for dataset, user in dict.fromkeys((row.dataset, row.user) for row in rows):
-        here = [row for row in rows if (row.dataset, row.user) == (dataset, user)]
-        names = list(dict.fromkeys(row.protocol for row in here))
-        apart = [[row for row in here if row.protocol == name] for name in names]
+    for (dataset, user), here in grouped(rows, attrgetter("dataset", "user")).items():
+        by_protocol = grouped(here, attrgetter("protocol"))
+        names, apart = list(by_protocol), list(by_protocol.values())
         distinct = {  # as text, for nan is not nan
             repr([replace(r, protocol="") for r in part if not headline or r.statistic in headline])
             for part in apart
@@ -264,17 +260,12 @@ def _cell(row: segmeter.SummaryRow | None, card: Any) -> str:
     """A value over its interval, whose limits have one decimal less."""
     if row is None:
         return ""
+    value, places = f"{row.value:.{card.digits}f}", max(0, card.digits - 1)
     if not (math.isfinite(row.low) and math.isfinite(row.high)):
-        return f"{row.value:.{card.digits}f}"  # one image has no spread
-    return f"{row.value:.{card.digits}f}\n{_span(row, max(0, card.digits - 1))}"
-
-
-def _span(row: segmeter.SummaryRow, places: int) -> str:
-    """An interval; in words where a dash would be next to a minus."""
+        return value  # one image has no spread
     low, high = f"{row.low:.{places}f}", f"{row.high:.{places}f}"
-    if low == high:
-        return ""
-    return f"{low} to {high}" if "-" in low + high else f"{low}–{high}"
+    to = " to " if "-" in low + high else "–"  # no dash next to a minus
+    return f"{value}\n" + ("" if low == high else f"{low}{to}{high}")
 
 
 def speak_plainly() -> None:

@@ -17,14 +17,77 @@ from typing import Any, cast
 
 import typer
 from typer import Option
+from typer.core import TyperCommand, TyperGroup
 
 import segmeter.cli
 from segmeter.api import contacts_only, printable
-from segmeter.cli._help import Application, Command, Group, panel_of
 from segmeter.cli._printing import VOLUME, speak_plainly
+
+_PANELS = {
+    "Start here": ("demo", "list", "doctor", "fetch", "check"),
+    "Evaluate and compare": ("run", "report", "compare", "score", "browse", "leaderboard"),
+    "For papers and projects": ("table", "figure", "cite", "export", "runs", "merge"),
+    "People": ("study", "clicks", "fairness"),
+    "Models, measures and data": ("models", "train", "measures", "card"),
+}
+_ORDER = [name for names in _PANELS.values() for name in names]
+
+
+class Command(TyperCommand):
+    """A command whose help shows no Python types."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plainly(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """Several commands under one name, in the order of their file."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plainly(super().get_params(ctx))
+
+
+class Application(Group):
+    """All commands, in the order of the panels; those of no panel come last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        names = super().list_commands(ctx)
+        return [*(n for n in _ORDER if n in names), *(n for n in names if n not in _ORDER)]
+
+
+def panel_of(command: str) -> str:
+    """The panel of the help that lists a command.
+
+    >>> panel_of("run"), panel_of("meta")
+    ('Evaluate and compare', 'More tools')
+    """
+    found = (panel for panel, names in _PANELS.items() if command in names)
+    return next(found, "More tools")
+
+
+def _plainly(parameters: list[Any]) -> list[Any]:
+    """Show no type for flags, that of one item for lists, and `<n>` for numbers with limits."""
+    for parameter in parameters:
+        if parameter.param_type_name != "option" or parameter.metavar is not None:
+            continue
+        if parameter.is_flag:
+            parameter.metavar = ""
+        elif parameter.multiple:
+            parameter.metavar = "<str>"
+        elif _has_range(parameter):
+            parameter.metavar = "<n>"
+    return parameters
+
+
+def _has_range(parameter: Any) -> bool:
+    """Whether a number has limits, which typer before 0.29 keeps on the type of the option."""
+    held = getattr(parameter, "type", parameter)
+    return any(getattr(held, end, None) is not None for end in ("min", "max"))
+
 
 # What others call the most clicks per object.
 _ROUNDS = ("click", "max-clicks", "num-clicks", "n-clicks", "max-rounds", "interactions")
+_RESUMABLE = (["run"], ["fetch"], ["merge"], ["train"], ["clicks", "train"])
 _ANYWHERE = ("-q", "--quiet", "-v", "--verbose", "--debug")
 
 
@@ -90,7 +153,8 @@ def _top(
 def run_app() -> None:
     """Run the command that was typed; print errors as sentences, exit by the rules."""
     speak_plainly()
-    commands(_first_word())
+    words = os.environ.get("COMP_WORDS", "").split() or sys.argv  # a shell asks how to complete
+    commands([word for word in words[1:] if word not in _ANYWHERE][:1])
     interrupted = _on_first_interrupt()
     anywhere = [word for word in sys.argv[1:] if word in _ANYWHERE]
     typed = [word for word in sys.argv[1:] if word not in _ANYWHERE]
@@ -127,19 +191,10 @@ def _resumed_by(typed: Sequence[str]) -> str:
     """The state after an interrupt, and the command that resumes the work."""
     if "--dry-run" in typed:
         return "; nothing was written"
-    if typed[:1] not in (["run"], ["fetch"], ["merge"], ["train"]) and typed[:2] != [
-        "clicks",
-        "train",
-    ]:
+    if not any(list(typed[: len(words)]) == words for words in _RESUMABLE):
         return ""
     command = printable(shlex.join(["segmeter", *sys.argv[1:]]))
     return f"; nothing that was finished is lost. To resume: {command}"
-
-
-def _first_word() -> list[str]:
-    """The command that was typed, also where a shell asks how to complete it."""
-    words = os.environ.get("COMP_WORDS", "").split() or sys.argv
-    return [word for word in words[1:] if word not in _ANYWHERE][:1]
 
 
 def commands(typed: Sequence[str] = ()) -> typer.Typer:
@@ -153,7 +208,7 @@ def commands(typed: Sequence[str] = ()) -> typer.Typer:
         importlib.import_module(f"segmeter.cli.{name}")
     groups: list[Any] = app.registered_groups
     for info in (*app.registered_commands, *groups):
-        info.rich_help_panel = panel_of(_name(info))
+        info.rich_help_panel = panel_of(str(info.name or info.callback.__name__))
     for one in (app, *(info.typer_instance for info in groups)):
         for command in one.registered_commands:
             command.cls = Command
@@ -169,10 +224,6 @@ def _only_what_was_typed(typed: Sequence[str]) -> AbstractContextManager[None]:
         return nullcontext()
     places = (os.environ.get(name, "") for name in ("SEGMETER_DATA", "SEGMETER_WEIGHTS"))
     return contacts_only([*typed, *places])
-
-
-def _name(info: Any) -> str:
-    return str(info.name or info.callback.__name__)
 
 
 def _misused(error: Any) -> int:

@@ -22,25 +22,22 @@ if TYPE_CHECKING:
 
 _NAMED = 20  # problems and volumes that are printed one by one
 
-Segmenter = Annotated[
-    str,
-    Argument(
-        metavar="NAME", help="Model or dataset by name, a folder of data or a run, or file.py:name."
-    ),
-]
-PageFile = Annotated[Path | None, Option("--page", help="Write a page of overlays (for data).")]
-FirstScenes = Annotated[
-    int | None, Option(min=1, help="Only the first N images or volumes (for data).")
-]
-
 
 @app.command()
 def check(
-    model: Segmenter,
+    model: Annotated[
+        str,
+        Argument(
+            metavar="NAME",
+            help="Model or dataset by name, a folder of data or a run, or file.py:name.",
+        ),
+    ],
     weights: Weights = None,
     data: Data = None,
-    page: PageFile = None,
-    limit: FirstScenes = None,
+    page: Annotated[Path | None, Option(help="Write a page of overlays (for data).")] = None,
+    limit: Annotated[
+        int | None, Option(min=1, help="Only the first N images or volumes (for data).")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Check a model, a dataset or a run: one line per problem, exit code 1 if there is any.

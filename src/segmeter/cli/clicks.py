@@ -12,24 +12,7 @@ from typer import Argument, Option
 
 import segmeter
 from segmeter import api
-from segmeter.cli._options import (
-    AsJson,
-    CostFile,
-    Data,
-    ImageSets,
-    Limit,
-    MasksShown,
-    Models,
-    NewFolder,
-    OneDataset,
-    OneModel,
-    ProtocolChoice,
-    Seed,
-    Threads,
-    Weights,
-    in_panel,
-    out_option,
-)
+from segmeter.cli import _options as options
 from segmeter.cli._printing import print_json, print_table, progress_line, say
 from segmeter.cli.app import command_group
 
@@ -38,82 +21,30 @@ group = command_group(
     "Click-response maps, simulated clicks, models of where people click, seconds per click.",
 )
 
-_images, _network = in_panel("Which images"), in_panel("The network and its training")
-
-# Options of `clicks response`
-SceneName = Annotated[str | None, Option(help="Image; the first by default.")]
-TargetName = Annotated[str | None, Option(help="Object; the first by default.")]
-Stride = Annotated[int, Option(min=1, help="Pixels between clicks; 1 for every pixel.")]
-Threshold = Annotated[float, Option(min=0, max=1, help="IoU below which a click counts as bad.")]
-Boundary = Annotated[bool, Option("--boundary/--no-boundary", help="Also compute Boundary IoU.")]
-Boxes = Annotated[
-    bool, Option("--with-boxes", help="Also the best and worst box, and a map of box shifts.")
-]
-
-# Options of `clicks simulate`
-ClickFile = Annotated[Path, out_option("CSV file to write.")]
-People = Annotated[int, Option(min=1, help="Clicks per object.")]
-FirstOnly = Annotated[bool, Option("--first-only", help="First clicks only.")]
-MasksFolder = Annotated[Path | None, Option(help="Folder for the masks shown in later rounds.")]
-
-# Options of `clicks compare`
+_images = options.in_panel("Which images")
+_network = options.in_panel("The network and its training")
 ClicksFile = Annotated[Path, Option(help="File of clicks or previews (CSV).")]
-Compare = Annotated[
-    str, Option(help="devices, modes, halves (of the annotators), maps, or scribbles.")
-]
-Maps = Annotated[
-    list[str] | None, Option(help="Clickability map to evaluate; a network's weights as name=FILE.")
-]
-
-# Options of `clicks fit`
-Tables = Annotated[Path | None, Option(help="Folder with RClicks' tables *_per_image.csv.")]
-FitClicks = Annotated[Path | None, Option(help="Clicks file (CSV) instead of RClicks' tables.")]
-ClickedSets = Annotated[
-    list[str] | None, Option("--dataset", "-d", help="Dataset of the clicked images, or a folder.")
-]
-Scenes = Annotated[
-    int, Option(min=1, help="Images per dataset on which error regions are computed.")
-]
-FitFolder = Annotated[Path, out_option("Folder for figures, tables and numbers.")]
-PriorFile = Annotated[Path | None, Option(help="Write the fitted parameters to this file.")]
-PageFile = Annotated[
-    Path | None, Option("--page", help="Insert the tables between the marks of this page.")
-]
-RegionsFile = Annotated[Path | None, Option(help="Cache file for the models' error regions.")]
-
-# Options of `clicks train`
-TrainFolder = Annotated[Path, out_option("Folder for weights and state.")]
-RecipeName = Annotated[str, Option(help="published: the authors' training; corrected: ours.")]
-LearnFrom = Annotated[Path | None, _images(help="File that lists the images to train on.")]
-ReportOn = Annotated[Path | None, _images(help="File that lists the images to test on.")]
-Backbone = Annotated[Path | None, _network(help="Pretrained MSCAN weights.")]
-Size = Annotated[str, _network(help="base, small or tiny.")]
-Frame = Annotated[int, _network(help="Side of the network's input in pixels.")]
-Epochs = Annotated[int | None, _network(min=1, help="Epochs; 20 by default.")]
-Batch = Annotated[int | None, _network(min=2, help="Samples per step; 16 by default.")]
-Rate = Annotated[float | None, _network("--learning-rate", help="Peak learning rate.")]
-Device = Annotated[str, Option(help="cpu, cuda or cuda:1.")]
-Loaders = Annotated[int, Option(min=0, help="Processes that load samples.")]
-
-# Options of `clicks costs`
-LogFile = Annotated[Path, Argument(help="Annotation log (CSV or JSON lines).")]
 
 
 @group.command()
 def response(
-    model: OneModel,
-    dataset: OneDataset,
-    out: NewFolder,
-    scene: SceneName = None,
-    target: TargetName = None,
-    stride: Stride = 1,
-    threshold: Threshold = 0.5,
-    boundary: Boundary = True,
-    with_boxes: Boxes = False,
-    data: Data = None,
-    weights: Weights = None,
-    threads: Threads = 1,
-    as_json: AsJson = False,
+    model: options.OneModel,
+    dataset: options.OneDataset,
+    out: options.NewFolder,
+    scene: Annotated[str | None, Option(help="Image; the first by default.")] = None,
+    target: Annotated[str | None, Option(help="Object; the first by default.")] = None,
+    stride: Annotated[int, Option(min=1, help="Pixels between clicks; 1 for every pixel.")] = 1,
+    threshold: Annotated[
+        float, Option(min=0, max=1, help="IoU below which a click counts as bad.")
+    ] = 0.5,
+    boundary: Annotated[bool, Option(help="Also compute Boundary IoU.")] = True,
+    with_boxes: Annotated[
+        bool, Option("--with-boxes", help="Also the best and worst box, and a map of box shifts.")
+    ] = False,
+    data: options.Data = None,
+    weights: options.Weights = None,
+    threads: options.Threads = 1,
+    as_json: options.AsJson = False,
 ) -> None:
     """Compute the IoU for a click at every position on one object (click-response map).
 
@@ -142,14 +73,16 @@ def response(
 
 @group.command()
 def simulate(
-    dataset: ImageSets,
-    out: ClickFile,
-    data: Data = None,
-    people: People = 48,
-    first_only: FirstOnly = False,
-    masks: MasksFolder = None,
-    limit: Limit = None,
-    seed: Seed = 0,
+    dataset: options.ImageSets,
+    out: Annotated[Path, options.out_option("CSV file to write.")],
+    data: options.Data = None,
+    people: Annotated[int, Option(min=1, help="Clicks per object.")] = 48,
+    first_only: Annotated[bool, Option("--first-only", help="First clicks only.")] = False,
+    masks: Annotated[
+        Path | None, Option(help="Folder for the masks shown in later rounds.")
+    ] = None,
+    limit: options.Limit = None,
+    seed: options.Seed = 0,
 ) -> None:
     """Write a synthetic file of recorded clicks, e.g. to try out commands that need one.
 
@@ -165,13 +98,18 @@ def simulate(
 @group.command()
 def compare(
     clicks: ClicksFile,
-    dataset: ImageSets,
-    compare: Compare = "devices",
-    map: Maps = None,
-    previous: MasksShown = None,
-    data: Data = None,
-    protocol: ProtocolChoice = "both",
-    as_json: AsJson = False,
+    dataset: options.ImageSets,
+    compare: Annotated[
+        str, Option(help="devices, modes, halves (of the annotators), maps, or scribbles.")
+    ] = "devices",
+    map: Annotated[
+        list[str] | None,
+        Option(help="Clickability map to evaluate; a network's weights as name=FILE."),
+    ] = None,
+    previous: options.MasksShown = None,
+    data: options.Data = None,
+    protocol: options.ProtocolChoice = "both",
+    as_json: options.AsJson = False,
 ) -> None:
     """Compare recorded clicks between devices, display modes or annotators, or with a clickability
     map; or recorded with simulated scribbles.
@@ -188,29 +126,39 @@ def compare(
         return
     table = Table("what", "protocol", "score", "mean", "95 % interval", "keys", box=None)
     for each, row in found:
-        value, low, high = (_number(v, row) for v in (row.value, row.low, row.high))
+        # A density shrinks as images grow.
+        digits = ".2e" if row.score == "pde" and row.value < 0.01 else ".3f"
+        value, low, high = (f"{v:{digits}}" for v in (row.value, row.low, row.high))
         table.add_row(row.what, each, row.score, value, f"{low} to {high}", str(row.keys))
     print_table(table)
 
 
-def _number(value: float, row: Any) -> str:
-    """Three decimals; of a density, which shrinks as images grow, three digits."""
-    return f"{value:.2e}" if row.score == "pde" and row.value < 0.01 else f"{value:.3f}"
-
-
 @group.command()
 def fit(
-    click_tables: Tables = None,
-    clicks: FitClicks = None,
-    dataset: ClickedSets = None,
-    data: Data = None,
-    weights: Weights = None,
-    model: Models = None,
-    scenes: Scenes = 24,
-    out: FitFolder = Path("calibration"),
-    prior: PriorFile = None,
-    page: PageFile = None,
-    kept: RegionsFile = None,
+    click_tables: Annotated[
+        Path | None, Option(help="Folder with RClicks' tables *_per_image.csv.")
+    ] = None,
+    clicks: Annotated[
+        Path | None, Option(help="Clicks file (CSV) instead of RClicks' tables.")
+    ] = None,
+    dataset: Annotated[
+        list[str] | None,
+        Option("--dataset", "-d", help="Dataset of the clicked images, or a folder."),
+    ] = None,
+    data: options.Data = None,
+    weights: options.Weights = None,
+    model: options.Models = None,
+    scenes: Annotated[
+        int, Option(min=1, help="Images per dataset on which error regions are computed.")
+    ] = 24,
+    out: Annotated[Path, options.out_option("Folder for figures, tables and numbers.")] = Path(
+        "calibration"
+    ),
+    prior: Annotated[Path | None, Option(help="Write the fitted parameters to this file.")] = None,
+    page: Annotated[
+        Path | None, Option(help="Insert the tables between the marks of this page.")
+    ] = None,
+    kept: Annotated[Path | None, Option(help="Cache file for the models' error regions.")] = None,
 ) -> None:
     """Fit the click prior with leave-one-dataset-out validation; write tables and figures.
 
@@ -237,22 +185,24 @@ def fit(
 @group.command()
 def train(
     clicks: ClicksFile,
-    dataset: ImageSets,
-    out: TrainFolder,
-    data: Data = None,
-    previous: MasksShown = None,
-    learn: LearnFrom = None,
-    report: ReportOn = None,
-    recipe: RecipeName = "corrected",
-    backbone: Backbone = None,
-    size: Size = "base",
-    frame: Frame = 416,
-    epochs: Epochs = None,
-    batch: Batch = None,
-    learning_rate: Rate = None,
-    seed: Seed = 0,
-    device: Device = "cpu",
-    workers: Loaders = 0,
+    dataset: options.ImageSets,
+    out: Annotated[Path, options.out_option("Folder for weights and state.")],
+    data: options.Data = None,
+    previous: options.MasksShown = None,
+    learn: Annotated[Path | None, _images(help="File that lists the images to train on.")] = None,
+    report: Annotated[Path | None, _images(help="File that lists the images to test on.")] = None,
+    recipe: Annotated[
+        str, Option(help="published: the authors' training; corrected: ours.")
+    ] = "corrected",
+    backbone: Annotated[Path | None, _network(help="Pretrained MSCAN weights.")] = None,
+    size: Annotated[str, _network(help="base, small or tiny.")] = "base",
+    frame: Annotated[int, _network(help="Side of the network's input in pixels.")] = 416,
+    epochs: Annotated[int | None, _network(min=1, help="Epochs; 20 by default.")] = None,
+    batch: Annotated[int | None, _network(min=2, help="Samples per step; 16 by default.")] = None,
+    learning_rate: Annotated[float | None, _network(help="Peak learning rate.")] = None,
+    seed: options.Seed = 0,
+    device: Annotated[str, Option(help="cpu, cuda or cuda:1.")] = "cpu",
+    workers: Annotated[int, Option(min=0, help="Processes that load samples.")] = 0,
 ) -> None:
     """Train the clickability network on where people clicked.
 
@@ -281,7 +231,11 @@ def _progress(step: Any) -> None:
 
 
 @group.command()
-def costs(log: LogFile, out: CostFile = Path("costs.toml"), as_json: AsJson = False) -> None:
+def costs(
+    log: Annotated[Path, Argument(help="Annotation log (CSV or JSON lines).")],
+    out: options.CostFile = Path("costs.toml"),
+    as_json: options.AsJson = False,
+) -> None:
     """Estimate the seconds per click, box and hand-drawn mask from an annotation log, with
     confidence intervals.
 

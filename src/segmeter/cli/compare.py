@@ -5,52 +5,42 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from shutil import get_terminal_size
 from typing import Annotated, Any
 
 from typer import Option
 
 import segmeter
-from segmeter.api import counted, display_names, printable, short
+from segmeter.api import counted, display_names, grouped, printable, short
 from segmeter.api.gates import differences_markdown
-from segmeter.cli._options import (
-    AsJson,
-    By,
-    Cost,
-    GoalChoice,
-    GroupsFile,
-    ProtocolChoice,
-    Runs,
-    Trust,
-)
+from segmeter.cli import _options as options
 from segmeter.cli._printing import differences_json, print_json, print_rows, say_answer
 from segmeter.cli.app import Exit, app
 
 _PAIR: dict[str, Any] = {"overflow": "fold", "max_width": 24}
+_PLACE = attrgetter("dataset", "user", "protocol")
 _NARROW = 72  # columns of a terminal below which a measure and its models share a column
-
-FailIf = Annotated[
-    list[str] | None,
-    Option(
-        help="Exit with code 1 if this holds: 'noc@90 worse', 'noc@90 worse by 0.2' or "
-        "'noc@90 possibly worse by 0.2'; can be repeated."
-    ),
-]
-Kind = Annotated[str, Option("--format", help="text, or markdown for a pull request.")]
 
 
 @app.command()
 def compare(
-    runs: Runs,
-    protocol: ProtocolChoice = "corrected",
-    cost: Cost = None,
-    goal: GoalChoice = None,
-    by: By = None,
-    groups: GroupsFile = None,
-    trust: Trust = False,
-    fail_if: FailIf = None,
-    kind: Kind = "text",
-    as_json: AsJson = False,
+    runs: options.Runs,
+    protocol: options.ProtocolChoice = "corrected",
+    cost: options.Cost = None,
+    goal: options.GoalChoice = None,
+    by: options.By = None,
+    groups: options.GroupsFile = None,
+    trust: options.Trust = False,
+    fail_if: Annotated[
+        list[str] | None,
+        Option(
+            help="Exit with code 1 if this holds: 'noc@90 worse', 'noc@90 worse by 0.2' or "
+            "'noc@90 possibly worse by 0.2'; can be repeated."
+        ),
+    ] = None,
+    kind: Annotated[str, Option("--format", help="text, or markdown for a pull request.")] = "text",
+    as_json: options.AsJson = False,
 ) -> int:
     """Report which differences between models are statistically significant.
 
@@ -110,13 +100,11 @@ def _gate(
 
 def _print_groups(found: Sequence[Any], names: Mapping[str, str]) -> None:
     """One sentence per group, pair and statistic, the benchmark's leading one first."""
-    places = dict.fromkeys((d.dataset, d.user, d.protocol) for d in (g.difference for g in found))
-    for place in places:
-        where = (names.get(place[0], place[0]), place[1], f"protocol {place[2]}")
+    for (dataset, user, protocol), here in grouped(found, lambda g: _PLACE(g.difference)).items():
+        where = (names.get(dataset, dataset), user, f"protocol {protocol}")
         print(printable(", ".join(filter(None, where))))
-        for g in found:
-            if (g.difference.dataset, g.difference.user, g.difference.protocol) == place:
-                print(printable(f"  {g.sentence()}"))
+        for g in here:
+            print(printable(f"  {g.sentence()}"))
 
 
 def _conclusion(found: Sequence[segmeter.Difference]) -> str:
@@ -133,8 +121,7 @@ def _conclusion(found: Sequence[segmeter.Difference]) -> str:
 def _print(found: Sequence[segmeter.Difference]) -> None:
     """One table per dataset, user and protocol, the significant differences first."""
     narrow = get_terminal_size().columns < _NARROW
-    for place in dict.fromkeys((d.dataset, d.user, d.protocol) for d in found):
-        here = [d for d in found if (d.dataset, d.user, d.protocol) == place]
+    for place, here in grouped(found, _PLACE).items():
         rows = [_row(d, narrow) for d in sorted(here, key=lambda d: not d.significant)]
         title = ", ".join(filter(None, (*place[:2], f"protocol {place[2]}")))
         numbers = {"justify": "right", "no_wrap": True}
@@ -149,16 +136,13 @@ def _print(found: Sequence[segmeter.Difference]) -> None:
 
 
 def _row(d: segmeter.Difference, narrow: bool) -> tuple[str, ...]:
-    pair, span = f"{short(d.first)}\n{short(d.second)}", f"{d.value:+.2f}\n{_span(d)}"
+    low, high = f"{d.low:+.2f}", f"{d.high:+.2f}"
+    known = low != high and "nan" not in low  # one image, or no spread, gives no interval
+    span = f"{d.value:+.2f}\n" + (f"{low} to {high}" if known else "")
+    pair = f"{short(d.first)}\n{short(d.second)}"
     p = "" if d.too_few else f"{d.p_holm:.3f}"
     if narrow:
         word = "yes" if d.significant else "not\ntested" if d.too_few else "no"
         return f"{d.statistic}\n{pair}", span, p, word
     word = "significant" if d.significant else "not\nsignificant"
     return d.statistic, pair, span, p, d.too_few.replace(": ", ":\n").replace(", ", ",\n") or word
-
-
-def _span(d: segmeter.Difference) -> str:
-    """The interval; none where one image, or no spread, gives none."""
-    low, high = f"{d.low:+.2f}", f"{d.high:+.2f}"
-    return "" if low == high or "nan" in low else f"{low} to {high}"

@@ -10,7 +10,7 @@ from shutil import get_terminal_size
 import typer
 
 import segmeter
-from segmeter.api.machine import LIBRARIES, Finding, Machine
+from segmeter.api.machine import LIBRARIES, Finding
 from segmeter.cli._options import AsJson, Data, Weights
 from segmeter.cli._printing import print_json
 from segmeter.cli.app import app
@@ -31,7 +31,11 @@ def doctor(data: Data = None, weights: Weights = None, as_json: AsJson = False) 
     if as_json:
         print_json(asdict(found))
         return
-    _print_machine(found)
+    facts = {"segmeter": found.segmeter, "python": f"{found.python}, {found.system}"}
+    facts |= {"kernels": _KERNELS[found.kernels], "device": found.device}
+    facts |= {n: v or f"not installed: {LIBRARIES[n]}" for n, v in found.libraries.items()}
+    for name, text in facts.items():
+        _line(name, text)
     _print_models(found.models)
     typer.echo("\ndatasets found")
     for finding in found.datasets:
@@ -41,23 +45,12 @@ def doctor(data: Data = None, weights: Weights = None, as_json: AsJson = False) 
     _names(f"{place}; 'segmeter fetch NAME' prints where to get one", found.datasets, "not here")
 
 
-def _print_machine(machine: Machine) -> None:
-    _line("segmeter", machine.segmeter)
-    _line("python", f"{machine.python}, {machine.system}")
-    _line("kernels", _KERNELS[machine.kernels])
-    _line("device", machine.device)
-    for name, version in machine.libraries.items():
-        _line(name, version or f"not installed: {LIBRARIES[name]}")
-
-
 def _print_models(models: list[Finding]) -> None:
     typer.echo("\nmodels ready to use")
-    for finding in models:
-        if finding.state == "ready":
-            _line(finding.name, finding.note)
-    for finding in models:
-        if finding.state == "broken":
-            _line(finding.name, f"broken: {finding.note}")
+    for state, word in (("ready", ""), ("broken", "broken: ")):
+        for finding in models:
+            if finding.state == state:
+                _line(finding.name, word + finding.note)
     _names("without weights; 'segmeter fetch NAME' gets them or prints how", models, "no weights")
     _names("not available; 'segmeter run' prints what is missing", models, "not here")
 

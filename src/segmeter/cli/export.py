@@ -14,30 +14,25 @@ from segmeter.cli._options import AsJson, Data, RunAddress, out_option
 from segmeter.cli._printing import print_json
 from segmeter.cli.app import app
 
-Out = Annotated[Path, out_option("Folder for the masks.")]
-Format = Annotated[
-    str | None,
-    Option(
-        "--format",
-        help="Images: png, coco, cvat, fiftyone, labelstudio. Volumes: nifti, nifti-labels (one "
-        "per case), dicom-seg. Videos: davis, coco-vid, gif, mp4. The first is the default.",
-    ),
-]
-Which = Annotated[str, Option("--round", help="last, best, or a number of rounds.")]
-AllRounds = Annotated[bool, Option("--all-rounds", help="Write the masks of every round.")]
-Images = Annotated[
-    bool, Option("--images/--no-images", help="Write images next to annotation files.")
-]
-
 
 @app.command()
 def export(
     run: RunAddress,
-    out: Out = Path("masks"),
-    kind: Format = None,
-    which: Which = "last",
-    all_rounds: AllRounds = False,
-    images: Images = True,
+    out: Annotated[Path, out_option("Folder for the masks.")] = Path("masks"),
+    kind: Annotated[
+        str | None,
+        Option(
+            "--format",
+            help="Images: png, coco, cvat, fiftyone, labelstudio. Volumes: nifti, nifti-labels "
+            "(one per case), dicom-seg. Videos: davis, coco-vid, gif, mp4. The first is the "
+            "default.",
+        ),
+    ] = None,
+    which: Annotated[str, Option("--round", help="last, best, or a number of rounds.")] = "last",
+    all_rounds: Annotated[
+        bool, Option("--all-rounds", help="Write the masks of every round.")
+    ] = False,
+    images: Annotated[bool, Option(help="Write images next to annotation files.")] = True,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:

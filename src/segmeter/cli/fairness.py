@@ -16,19 +16,15 @@ from segmeter.cli.app import command_group
 
 group = command_group("fairness", "Groups of people and countries, for `--groups`.")
 
-BoxTable = Annotated[Path, Option(help="MIAP's table of boxes (CSV).")]
-MaskTable = Annotated[Path, Option(help="Open Images' table of masks (CSV).")]
-GroupsOut = Annotated[Path, out_option("Groups file to write.")]
-ClothingClasses = Annotated[
-    Path | None, Option(help="File with classes of clothing, one per line; uses their masks.")
-]
-CountryTable = Annotated[Path, Option(help="CSV with columns image,country.")]
-GroupTable = Annotated[Path, Option("--country-groups", help="CSV with columns country,group.")]
-
 
 @group.command()
 def people(
-    miap: BoxTable, masks: MaskTable, out: GroupsOut, clothing: ClothingClasses = None
+    miap: Annotated[Path, Option(help="MIAP's table of boxes (CSV).")],
+    masks: Annotated[Path, Option(help="Open Images' table of masks (CSV).")],
+    out: Annotated[Path, out_option("Groups file to write.")],
+    clothing: Annotated[
+        Path | None, Option(help="File with classes of clothing, one per line; uses their masks.")
+    ] = None,
 ) -> None:
     """Match MIAP's person annotations to Open Images masks and write a groups file.
 
@@ -41,8 +37,8 @@ def people(
 @group.command()
 def places(
     dataset: OneDataset,
-    countries: CountryTable,
-    table: GroupTable,
+    countries: Annotated[Path, Option(help="CSV with columns image,country.")],
+    table: Annotated[Path, Option("--country-groups", help="CSV with columns country,group.")],
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:

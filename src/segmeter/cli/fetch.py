@@ -15,21 +15,18 @@ from segmeter.cli._options import AsJson, out_option
 from segmeter.cli._printing import print_json, progress_line
 from segmeter.cli.app import app
 
-ModelName = Annotated[str | None, Argument(help="Model whose weights to fetch.")]
 Folder = Annotated[Path | None, out_option("Folder for the weights; your cache folder by default.")]
-SourceName = Annotated[
-    str | None,
-    Option("--from", help="hub, page, index, or a folder, file, archive, URL or hub id."),
-]
-Listing = Annotated[bool, Option("--list", help="List the available weights.")]
 
 
 @app.command()
 def fetch(
-    name: ModelName = None,
+    name: Annotated[str | None, Argument(help="Model whose weights to fetch.")] = None,
     out: Folder = None,
-    source: SourceName = None,
-    listing: Listing = False,
+    source: Annotated[
+        str | None,
+        Option("--from", help="hub, page, index, or a folder, file, archive, URL or hub id."),
+    ] = None,
+    listing: Annotated[bool, Option("--list", help="List the available weights.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Download a model's weights; the same command resumes an interrupted download.
@@ -53,14 +50,9 @@ def fetch(
 
 def _print(arrival: Any, as_json: bool) -> None:
     if as_json:
-        facts = {
-            "name": arrival.name,
-            "folder": str(arrival.folder),
-            "source": arrival.source,
-            "sha256": dict(arrival.digests),
-            "checked": sorted(arrival.checked),
-        }
-        print_json(facts)
+        facts = {"name": arrival.name, "folder": str(arrival.folder), "source": arrival.source}
+        digests = {"sha256": dict(arrival.digests), "checked": sorted(arrival.checked)}
+        print_json(facts | digests)
         return
     state = f"from {arrival.source}" if arrival.source else "was here already"
     typer.echo(f"{arrival.name}: {state}")

@@ -14,26 +14,21 @@ from segmeter.cli._options import AsJson, Data, Weights
 from segmeter.cli._printing import print_json
 from segmeter.cli.app import app
 
-KindName = Annotated[
-    str | None,
-    Argument(help="models, methods, detectors, datasets, users, measures or benchmarks."),
-]
-ThingName = Annotated[
-    str | None, Argument(help="Print details of this one: options, licence, citation.")
-]
-
-Everything = Annotated[
-    bool, Option("--all", help="Also list synthetic models, which are for tests.")
-]
-
 
 @app.command("list")
 def list_names(
-    kind: KindName = None,
-    name: ThingName = None,
+    kind: Annotated[
+        str | None,
+        Argument(help="models, methods, detectors, datasets, users, measures or benchmarks."),
+    ] = None,
+    name: Annotated[
+        str | None, Argument(help="Print details of this one: options, licence, citation.")
+    ] = None,
     data: Data = None,
     weights: Weights = None,
-    everything: Everything = False,
+    everything: Annotated[
+        bool, Option("--all", help="Also list synthetic models, which are for tests.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """List models, methods, detectors, datasets, users, measures and benchmarks.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from rich.table import Table
 from typer import Argument, Option
@@ -24,28 +24,25 @@ _COUNTS = ("cntR", "sumR", "cntP", "sumP")  # of F_b, as the literature calls th
 # How many proposals the table shows; the JSON has all numbers.
 _SHOWN = (10, 50, 100, 500, 1000, 100_000)
 
-Prediction = Annotated[
-    Path, Argument(metavar="PRED", help="The result: PNG, .npy, .mat or run-length JSON.")
-]
-GroundTruths = Annotated[
-    list[Path], Argument(metavar="GT", help="Ground truth; one file may contain several.")
-]
-Kind = Annotated[str, Option("--as", help="Content of the files: partition, object or proposals.")]
-Threshold = Annotated[float | None, Option(help="Threshold of a contour map (.mat, ucm2).")]
-VoidLabel = Annotated[int | None, Option(help="Label of pixels that are ignored.")]
-Boundaries = Annotated[
-    bool, Option("--boundaries/--no-boundaries", help="Also compute boundary measures.")
-]
-
 
 @group.command()
 def compute(
-    prediction: Prediction,
-    ground_truths: GroundTruths,
-    kind: Kind = "partition",
-    threshold: Threshold = None,
-    void: VoidLabel = None,
-    boundaries: Boundaries = True,
+    prediction: Annotated[
+        Path, Argument(metavar="PRED", help="The result: PNG, .npy, .mat or run-length JSON.")
+    ],
+    ground_truths: Annotated[
+        list[Path], Argument(metavar="GT", help="Ground truth; one file may contain several.")
+    ],
+    kind: Annotated[
+        str, Option("--as", help="Content of the files: partition, object or proposals.")
+    ] = "partition",
+    threshold: Annotated[
+        float | None, Option(help="Threshold of a contour map (.mat, ucm2).")
+    ] = None,
+    void: Annotated[int | None, Option(help="Label of pixels that are ignored.")] = None,
+    boundaries: Annotated[
+        bool, Option("--boundaries/--no-boundaries", help="Also compute boundary measures.")
+    ] = True,
     figure: FigureFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -114,36 +111,31 @@ _PARTS = {
 }
 
 
-OneDataset = Annotated[str, Option("--dataset", "-d", help="Dataset with human partitions.")]
-Measures = Annotated[
-    list[str] | None, Option(help="Measure to evaluate; all but boundary measures by default.")
-]
-Methods = Annotated[
-    list[str] | None, Option(help="Method, or folder with its results, for SABD and SISD.")
-]
-Baselines = Annotated[list[str] | None, Option(help="Baseline method; a quadtree by default.")]
-TrainingSet = Annotated[
-    str | None, Option(help="Where corrected settings are chosen: bsds500?split=train.")
-]
-Limit = Annotated[int | None, Option(min=2, help="Only the first N images.")]
-PageFile = Annotated[
-    Path | None, Option("--report", help="Write the table and the curves as a page to this file.")
-]
-
-
 @group.command()
 def meta(
-    dataset: OneDataset = "bsds500",
-    measure: Measures = None,
-    method: Methods = None,
-    baseline: Baselines = None,
-    train: TrainingSet = None,
+    dataset: Annotated[
+        str, Option("--dataset", "-d", help="Dataset with human partitions.")
+    ] = "bsds500",
+    measure: Annotated[
+        list[str] | None, Option(help="Measure to evaluate; all but boundary measures by default.")
+    ] = None,
+    method: Annotated[
+        list[str] | None, Option(help="Method, or folder with its results, for SABD and SISD.")
+    ] = None,
+    baseline: Annotated[
+        list[str] | None, Option(help="Baseline method; a quadtree by default.")
+    ] = None,
+    train: Annotated[
+        str | None, Option(help="Where corrected settings are chosen: bsds500?split=train.")
+    ] = None,
     data: Data = None,
     protocol: ProtocolChoice = "both",
-    limit: Limit = None,
+    limit: Annotated[int | None, Option(min=2, help="Only the first N images.")] = None,
     workers: Processes = 1,
     figure: FigureFile = None,
-    report: PageFile = None,
+    report: Annotated[
+        Path | None, Option(help="Write the table and the curves as a page to this file.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate measures: how well do they distinguish good partitions from bad ones?
@@ -164,12 +156,8 @@ def meta(
         table.add_column(name, justify="right")
     for row in found.rows:
         overall = "" if row.overall is None else f"{100 * row.overall:.1f}"
-        cells = [_cell(one) for one in (row.sihd, row.sabd, row.sisd)]
+        cells = ["" if one is None
+                 else f"{100 * one.value:.1f} ({100 * one.low:.1f}–{100 * one.high:.1f})"
+                 for one in (row.sihd, row.sabd, row.sisd)]  # fmt: skip
         table.add_row(row.measure, row.protocol, *cells, overall)
     print_table(table)
-
-
-def _cell(found: Any) -> str:
-    if found is None:
-        return ""
-    return f"{100 * found.value:.1f} ({100 * found.low:.1f}–{100 * found.high:.1f})"

@@ -13,12 +13,13 @@ from segmeter.cli._options import AsJson
 from segmeter.cli._printing import print_json, say
 from segmeter.cli.app import Exit, app
 
-Merged = Annotated[str, Argument(help="Folder or URL of the merged run.")]
-Parts = Annotated[list[str], Argument(help="Two or more runs of one plan.")]
-
 
 @app.command()
-def merge(out: Merged, runs: Parts, as_json: AsJson = False) -> int:
+def merge(
+    out: Annotated[str, Argument(help="Folder or URL of the merged run.")],
+    runs: Annotated[list[str], Argument(help="Two or more runs of one plan.")],
+    as_json: AsJson = False,
+) -> int:
     """Merge runs of one plan that were computed on several machines.
 
     Jobs present in several runs are counted once; if their rows or weights differ, the merge is

@@ -11,33 +11,13 @@ from typer import Argument, Option
 
 import segmeter
 from segmeter.api import counted
-from segmeter.cli._options import (
-    AsJson,
-    Data,
-    Limit,
-    NewFolder,
-    OneDataset,
-    OneModel,
-    OneProtocol,
-    Threads,
-    Trust,
-    Weights,
-    out_option,
-)
+from segmeter.cli import _options as options
 from segmeter.cli._printing import print_json, progress_line, say
 from segmeter.cli.app import Exit, command_group
 
 group = command_group(
     "models", "Segment everything, embed masks, compare two versions of a model, serve a model."
 )
-
-Images = Annotated[list[Path], Argument(help="Images, or folders of images.")]
-Points = Annotated[int, Option(help="Points per side of the grid.")]
-Crops = Annotated[int, Option(help="Layers of crops in addition to the full image.")]
-Smallest = Annotated[int, Option(help="Remove holes and islands smaller than this many pixels.")]
-Settings = Annotated[
-    list[str] | None, Option(help="Another setting as name=value: score, stability, box_nms, ...")
-]
 
 
 @group.command()
@@ -51,11 +31,11 @@ def parity(
     ] = None,
     rounds: Annotated[int, Option(min=1, help="Maximum clicks per object.")] = 10,
     limit: Annotated[int | None, Option(min=1, help="Only the first N images or volumes.")] = None,
-    out: Annotated[Path | None, out_option("Write a page (HTML).")] = None,
-    data: Data = None,
-    weights: Weights = None,
-    trust: Trust = False,
-    as_json: AsJson = False,
+    out: Annotated[Path | None, options.out_option("Write a page (HTML).")] = None,
+    data: options.Data = None,
+    weights: options.Weights = None,
+    trust: options.Trust = False,
+    as_json: options.AsJson = False,
 ) -> int:
     """Compare two models mask by mask on the same prompts: exports, ports, services, new weights.
 
@@ -81,7 +61,7 @@ def serve(
     port: Annotated[
         int, Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")
     ] = 8008,
-    weights: Weights = None,
+    weights: options.Weights = None,
 ) -> None:
     """Serve a model over HTTP, for `--model http://host:port` and for annotation tools.
 
@@ -97,17 +77,22 @@ def serve(
 
 @group.command()
 def masks(
-    images: Images,
-    model: OneModel,
-    out: NewFolder,
-    points: Points = 32,
-    crops: Crops = 0,
-    smallest: Smallest = 0,
-    protocol: OneProtocol = "corrected",
-    option: Settings = None,
-    weights: Weights = None,
-    threads: Threads = 1,
-    as_json: AsJson = False,
+    images: Annotated[list[Path], Argument(help="Images, or folders of images.")],
+    model: options.OneModel,
+    out: options.NewFolder,
+    points: Annotated[int, Option(help="Points per side of the grid.")] = 32,
+    crops: Annotated[int, Option(help="Layers of crops in addition to the full image.")] = 0,
+    smallest: Annotated[
+        int, Option(help="Remove holes and islands smaller than this many pixels.")
+    ] = 0,
+    protocol: options.OneProtocol = "corrected",
+    option: Annotated[
+        list[str] | None,
+        Option(help="Another setting as name=value: score, stability, box_nms, ..."),
+    ] = None,
+    weights: options.Weights = None,
+    threads: options.Threads = 1,
+    as_json: options.AsJson = False,
 ) -> int:
     """Segment everything (automatic mask generation): COCO JSON, an overlay and a page for each
     image.
@@ -134,12 +119,12 @@ def masks(
 
 @group.command()
 def embed(
-    model: OneModel,
-    dataset: OneDataset,
-    out: Annotated[list[Path], out_option("Files to write: .npz, .parquet or .html.")],
-    data: Data = None,
-    weights: Weights = None,
-    limit: Limit = None,
+    model: options.OneModel,
+    dataset: options.OneDataset,
+    out: Annotated[list[Path], options.out_option("Files to write: .npz, .parquet or .html.")],
+    data: options.Data = None,
+    weights: options.Weights = None,
+    limit: options.Limit = None,
 ) -> None:
     """Embed every mask of a dataset with a SAM's image features.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,25 +12,12 @@ import typer
 from typer import Option
 
 import segmeter
-from segmeter.api import display_names, printable, short
-from segmeter.cli._options import (
-    AsJson,
-    By,
-    Cost,
-    Data,
-    GoalChoice,
-    GroupsFile,
-    RunAddress,
-    Trust,
-    out_option,
-)
+from segmeter.api import display_names, grouped, printable, short
+from segmeter.cli import _options as options
 from segmeter.cli._printing import print_json, print_rows, say, say_answer
 from segmeter.cli.app import app
 
 _FORMATS = ("html", "csv", "md", "markdown", "tex", "latex")
-
-Out = Annotated[Path | None, out_option("Output file or folder; inside RUN by default.")]
-Kind = Annotated[str, Option("--format", help="html, or all its tables as csv, markdown or latex.")]
 
 
 def _count(text: str) -> int:
@@ -57,30 +45,30 @@ Objects = Annotated[
     int | None,
     Option(parser=_count, metavar="N", help="Estimate the cost of annotating this many objects."),
 ]
-Sheet = Annotated[
-    bool, Option("--sheet", help="Write only the cost estimate, on one printable page.")
-]
-Rate = Annotated[
-    float | None,
-    Option("--hourly-rate", parser=_money, metavar="R", help="Annotators' pay per hour."),
-]
+Rate = Annotated[float | None, Option(parser=_money, metavar="R", help="Annotators' pay per hour.")]
 
 
 @app.command()
 def report(
-    run: RunAddress,
-    out: Out = None,
-    kind: Kind = "html",
-    data: Data = None,
-    cost: Cost = None,
-    goal: GoalChoice = None,
-    by: By = None,
-    groups: GroupsFile = None,
+    run: options.RunAddress,
+    out: Annotated[
+        Path | None, options.out_option("Output file or folder; inside RUN by default.")
+    ] = None,
+    kind: Annotated[
+        str, Option("--format", help="html, or all its tables as csv, markdown or latex.")
+    ] = "html",
+    data: options.Data = None,
+    cost: options.Cost = None,
+    goal: options.GoalChoice = None,
+    by: options.By = None,
+    groups: options.GroupsFile = None,
     objects: Objects = None,
     hourly_rate: Rate = None,
-    sheet: Sheet = False,
-    trust: Trust = False,
-    as_json: AsJson = False,
+    sheet: Annotated[
+        bool, Option("--sheet", help="Write only the cost estimate, on one printable page.")
+    ] = False,
+    trust: options.Trust = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write the report of a run: one HTML page, or its tables as text.
 
@@ -101,11 +89,12 @@ def report(
     if sheet and objects is None:
         raise segmeter.BadInput("--sheet is about --objects; say how many objects")
     opened = segmeter.open_run(run, data=data, cost=cost, goal=goal, trust=trust)
-    costs = [] if objects is None else opened.cost(objects, hourly_rate, by=by, groups=groups)
+    chosen: dict[str, Any] = {"by": by, "groups": groups, "objects": objects}
+    chosen["hourly_rate"] = hourly_rate
+    costs = [] if objects is None else opened.cost(**chosen)
     if as_json:
         rows = [asdict(row) for row in opened.summary()]
-        left = opened.unfinished()
-        more = {"cost": costs, "unfinished": left}
+        more = {"cost": costs, "unfinished": opened.unfinished()}
         print_json({"rows": rows} | {name: value for name, value in more.items() if value})
         return
     printed = opened.conclusion(objects, hourly_rate) if costs else ""
@@ -113,27 +102,23 @@ def report(
     models = {name: short(name) for name in map(str, opened.plan.segmenters)}
     _print_costs(costs, {**models, **display_names(opened.plan.datasets)})
     if sheet:
-        page = opened.cost_sheet(out, objects or 1, hourly_rate, by=by, groups=groups)
-        typer.echo(f"sheet: {printable(page)}")
-        return
-    options: dict[str, Any] = {"by": by, "groups": groups, "objects": objects}
-    options["hourly_rate"] = hourly_rate
-    if kind != "html":
-        for file in opened.report_tables(out, kind, **options):
+        typer.echo(f"sheet: {printable(opened.cost_sheet(out, **chosen))}")
+    elif kind == "html":
+        _write_page(opened, out, chosen, printed)
+    else:
+        for file in opened.report_tables(out, kind, **chosen):
             typer.echo(f"report: {printable(file)}")
-        return
-    _write_page(opened, out, options, printed)
 
 
 def _write_page(
-    opened: segmeter.Run, out: Path | None, options: dict[str, Any], printed: str
+    opened: segmeter.Run, out: Path | None, chosen: dict[str, Any], printed: str
 ) -> None:
     """Write the page; print its answer, unless that was told, and images that are not available."""
     before = _costs_on(out or Path(opened.address) / "report.html")
-    page = opened.report(out, **options)
+    page = opened.report(out, **chosen)
     say_answer("\n".join(s for s in opened.conclusion().splitlines() if s not in printed))
     typer.echo(f"report: {printable(page)}")
-    if before and options["objects"] is None:
+    if before and chosen["objects"] is None:
         say(f"the page had the costs of {before} objects, this one has none; --objects adds them")
     for name, why in opened.missing_images().items():
         remedy = "" if "--data" in why else "; give their folder with --data"
@@ -157,8 +142,7 @@ def _print_costs(costs: list[dict[str, Any]], names: dict[str, str]) -> None:
             text = text.replace(name, names[name])
         return text
 
-    for title in dict.fromkeys(row["table"] for row in costs):
-        here = [row for row in costs if row["table"] == title]
+    for title, here in grouped(costs, itemgetter("table")).items():
         same = [k for k in ("dataset", "user") if len({row.get(k) for row in here}) == 1]
         title = "; ".join([title, *(str(here[0][k]) for k in same if k in here[0])])
         print(printable(shown(title)))

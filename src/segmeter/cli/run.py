@@ -16,49 +16,38 @@ from typer.main import get_command
 import segmeter
 from segmeter.api import suites
 from segmeter.api.listing import BenchmarkOptions
-from segmeter.cli._help import Command, Group
-from segmeter.cli._options import (
-    AsJson,
-    Data,
-    ImageSets,
-    Limit,
-    Models,
-    RunProtocol,
-    Seed,
-    Trust,
-    Weights,
-    in_panel,
-    name_of,
-    names_of,
-    out_option,
-)
+from segmeter.cli import _options as options
 from segmeter.cli._printing import print_json, print_summary, progress_bar, say
-from segmeter.cli.app import Exit, command_group
+from segmeter.cli.app import Command, Exit, Group, command_group
 
 _SUITE = "zero-shot"
 _DEFAULTS = 4  # values of an option that its help names
 
-_rule, _work = in_panel("Rules of the benchmark"), in_panel("Resuming, sharing, speed")
+_rule = options.in_panel("Rules of the benchmark")
+_work = options.in_panel("Resuming, sharing, speed")
 
-Out = Annotated[str | None, out_option("Run folder or URL; by default runs/BENCHMARK-N.")]
+Out = Annotated[str | None, options.out_option("Run folder or URL; by default runs/BENCHMARK-N.")]
 Methods = Annotated[
     list[str] | None,
-    name_of("methods", "--method", help="Method that needs no prompts, or a folder with its "
-            "results."),
-]  # fmt: skip
+    options.name_of(
+        "methods", "--method", help="Method that needs no prompts, or a folder with its results."
+    ),
+]
 Users = Annotated[
-    list[str] | None, name_of("users", "--user", "-u", help="Simulated user; can be repeated.")
+    list[str] | None,
+    options.name_of("users", "--user", "-u", help="Simulated user; can be repeated."),
 ]
 Sample = Annotated[
-    int | None,
-    Option("--sample", min=1, help="Random sample of N images or volumes of each dataset."),
+    int | None, Option(min=1, help="Random sample of N images or volumes of each dataset.")
 ]
-Rounds = Annotated[int, _rule("--rounds", min=0, help="Rounds (clicks) per session.")]
+Rounds = Annotated[int, _rule(min=0, help="Rounds (clicks) per session.")]
 Measures = Annotated[
     list[str] | None,
-    _rule("--measure", autocompletion=names_of("measures"),
-          help="Measure to compute in every round; can be repeated."),
-]  # fmt: skip
+    _rule(
+        autocompletion=options.names_of("measures"),
+        help="Measure to compute in every round; can be repeated.",
+    ),
+]
 DryRun = Annotated[
     bool,
     Option(
@@ -70,46 +59,41 @@ Add = Annotated[bool, _work("--add", help="Add these models, datasets or users t
 RerunChanged = Annotated[
     bool, _work("--rerun-changed", help="Re-run jobs whose weights or code have changed.")
 ]
-Shard = Annotated[
-    str, _work("--shard", help="Run one shard of the jobs, such as 1/4; see 'segmeter merge'.")
-]
+Shard = Annotated[str, _work(help="Run one shard of the jobs, such as 1/4; see 'segmeter merge'.")]
 Workers = Annotated[
     int | None,
-    _work("--workers", min=0,
-          help="Worker processes; by default as many as fit. Results stay the same."),
-]  # fmt: skip
-Threads = Annotated[int, _work("--threads", min=1, help="Threads per worker.")]
-ExecutorName = Annotated[str | None, _work("--executor", help="inline, local or ray.")]
-ClusterAddress = Annotated[
-    str | None, _work("--ray-address", help="Ray cluster: auto, HOST:PORT or ray://HOST.")
+    _work(min=0, help="Worker processes; by default as many as fit. Results stay the same."),
 ]
+Threads = Annotated[int, _work(min=1, help="Threads per worker.")]
+ExecutorName = Annotated[str | None, _work(help="inline, local or ray.")]
+ClusterAddress = Annotated[str | None, _work(help="Ray cluster: auto, HOST:PORT or ray://HOST.")]
 
 
 def run(
     benchmark: str,
-    model: Models = None,
+    model: options.Models = None,
     method: Methods = None,
-    dataset: ImageSets = (),  # type: ignore[assignment]  # typer makes lists
+    dataset: options.ImageSets = (),  # type: ignore[assignment]  # typer makes lists
     user: Users = None,
-    data: Data = None,
-    weights: Weights = None,
+    data: options.Data = None,
+    weights: options.Weights = None,
     out: Out = None,
-    protocol: RunProtocol = None,
-    limit: Limit = None,
+    protocol: options.RunProtocol = None,
+    limit: options.Limit = None,
     sample: Sample = None,
-    seed: Seed = 0,
+    seed: options.Seed = 0,
     rounds: Rounds = 0,
     measure: Measures = None,
     dry_run: DryRun = False,
     add: Add = False,
-    trust: Trust = False,
+    trust: options.Trust = False,
     rerun_changed: RerunChanged = False,
     shard: Shard = "1/1",
     workers: Workers = None,
     threads: Threads = 1,
     executor: ExecutorName = None,
     ray_address: ClusterAddress = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
     **declared: Any,
 ) -> int:
     """Run a benchmark. Interrupt it at any time; the same command resumes it."""
@@ -140,14 +124,14 @@ def run(
 
 
 def zero_shot(
-    model: Models,
-    out: Annotated[str, out_option("Folder for the runs.")],
-    data: Data = None,
-    weights: Weights = None,
-    limit: Limit = None,
+    model: options.Models,
+    out: Annotated[str, options.out_option("Folder for the runs.")],
+    data: options.Data = None,
+    weights: options.Weights = None,
+    limit: options.Limit = None,
     sample: Sample = None,
     workers: Workers = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> int:
     """Segment Anything's zero-shot suite: points, boxes, edges and proposals, a run each.
 
@@ -197,8 +181,8 @@ def _command(benchmark: str) -> Callable[..., int]:
     """The command of one benchmark: `run` with the options that the benchmark declares."""
     known = BenchmarkOptions.of(benchmark)
 
-    def call(**options: Any) -> int:
-        return run(benchmark, **options)
+    def call(**given: Any) -> int:
+        return run(benchmark, **given)
 
     hidden = {"benchmark", "declared", *(() if known.rounds else ("user", "rounds"))}
     hidden |= (set() if known.models else {"model"}) | (set() if known.methods else {"method"})

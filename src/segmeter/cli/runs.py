@@ -59,21 +59,12 @@ def _print_runs(found: Sequence[Any]) -> None:
 
 
 def _print_numbers(numbers: Sequence[dict[str, Any]], measure: str) -> None:
-    lines = [
-        (
-            n["run"],
-            f"{short(n['model'])}\n{n['protocol']}",
-            "\n".join(filter(None, (short(n["dataset"]), n["user"]))),
-            _number(n),
-            str(n["targets"]),
-        )
-        for n in numbers
-    ]
+    lines = []
+    for n in numbers:
+        model = f"{short(n['model'])}\n{n['protocol']}"
+        data = "\n".join(filter(None, (short(n["dataset"]), n["user"])))
+        value = "" if n["value"] is None else f"{n['value']:.2f}"
+        if n["low"] != n["high"] and None not in (n["low"], n["high"]):
+            value += f"\n{n['low']:.2f} to {n['high']:.2f}"
+        lines.append((n["run"], model, data, value, str(n["targets"])))
     print_rows(("run", "model\nprotocol", "dataset\nuser", f"{measure}\n95 %", "targets"), lines)
-
-
-def _number(row: dict[str, Any]) -> str:
-    """A value over its interval, where there is one."""
-    value, low, high = (row[name] for name in ("value", "low", "high"))
-    span = "" if low is None or high is None or low == high else f"\n{low:.2f} to {high:.2f}"
-    return ("" if value is None else f"{value:.2f}") + span

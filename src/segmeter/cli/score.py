@@ -14,29 +14,24 @@ from segmeter.cli._options import AsJson, Data, Trust, names_of, out_option
 from segmeter.cli._printing import print_json
 from segmeter.cli.app import Exit, app
 
-Places = Annotated[
-    list[str],
-    Argument(
-        metavar="RUN | PREDICTIONS... GROUND_TRUTH",
-        help="A run; or folders of masks, the ground truth last.",
-    ),
-]
-MeasureNames = Annotated[
-    list[str] | None,
-    Option(autocompletion=names_of("measures"), help="Measure to compute; can be repeated."),
-]
-Instances = Annotated[
-    bool, Option("--instances", help="Match objects by overlap, not by their labels.")
-]
-Out = Annotated[str | None, out_option("Run folder; by default runs/masks-N.")]
-
 
 @app.command()
 def score(
-    places: Places,
-    measure: MeasureNames = None,
-    instances: Instances = False,
-    out: Out = None,
+    places: Annotated[
+        list[str],
+        Argument(
+            metavar="RUN | PREDICTIONS... GROUND_TRUTH",
+            help="A run; or folders of masks, the ground truth last.",
+        ),
+    ],
+    measure: Annotated[
+        list[str] | None,
+        Option(autocompletion=names_of("measures"), help="Measure to compute; can be repeated."),
+    ] = None,
+    instances: Annotated[
+        bool, Option("--instances", help="Match objects by overlap, not by their labels.")
+    ] = False,
+    out: Annotated[str | None, out_option("Run folder; by default runs/masks-N.")] = None,
     data: Data = None,
     trust: Trust = False,
     as_json: AsJson = False,

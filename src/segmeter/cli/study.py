@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
+import secrets
+import sys
+import webbrowser
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 import segmeter
+from segmeter import api
+from segmeter import study as studies
+from segmeter.api.demo import available_model
 from segmeter.api.loading import roots_of
-from segmeter.cli import _options as options
-from segmeter.cli._options import CostFile, Data, Weights
+from segmeter.cli._options import CostFile, Data, Weights, out_option
 from segmeter.cli.app import command_group
 
 if TYPE_CHECKING:
@@ -22,6 +28,15 @@ if TYPE_CHECKING:
 study_app = command_group(
     "study", "Studies with real people: where they click, how they rate masks, how they segment."
 )
+
+PlanFile = Annotated[Path, Argument(help="The study's plan (TOML).", metavar="PLAN")]
+Db = Annotated[
+    str | None,
+    Option(envvar="SEGMETER_STUDY_DB", help="Database; PLAN.db next to the plan by default."),
+]
+Identifiers = Annotated[
+    bool, Option("--identifiers", help="Include IDs of the recruiting platform.")
+]
 
 
 @study_app.callback()
@@ -34,15 +49,16 @@ def _needs() -> None:
 
 
 @study_app.command()
-def new(plan: options.PlanFile, kind: options.KindName = "clicks") -> None:
+def new(
+    plan: PlanFile,
+    kind: Annotated[str, Option(help="clicks, clicks-round2, rate or interact.")] = "clicks",
+) -> None:
     """Write a commented plan to edit.
 
     Example: `segmeter study new study.toml --kind clicks`
     """
-    from segmeter.study.plan import KINDS
-
-    if kind not in KINDS:
-        raise segmeter.BadInput(f"--kind is {', '.join(KINDS)}, not '{kind}'")
+    if kind not in studies.plan.KINDS:
+        raise segmeter.BadInput(f"--kind is {', '.join(studies.plan.KINDS)}, not '{kind}'")
     if plan.exists():
         raise segmeter.BadInput(f"'{plan}' exists already; choose another name")
     text = (files("segmeter.study") / "plans" / f"{kind}.toml").read_text("utf-8")
@@ -51,53 +67,68 @@ def new(plan: options.PlanFile, kind: options.KindName = "clicks") -> None:
 
 
 @study_app.command()
-def check(plan: options.PlanFile, out: options.PreviewPage = None, data: Data = None) -> None:
+def check(
+    plan: PlanFile,
+    out: Annotated[Path | None, out_option("Page; PLAN.html by default.")] = None,
+    data: Data = None,
+) -> None:
     """Check a plan and write a page with the screens that participants will see.
 
     Example: `segmeter study check study.toml`
     """
-    from segmeter.study.plan import read_plan
-    from segmeter.study.preview import plan_warnings, preview_page
-    from segmeter.study.stimuli import Stimuli
-    from segmeter.study.wording import read_words
-
-    read = read_plan(plan)
-    read_words(read)
-    page = preview_page(read, Stimuli(read, roots_of(data)))
+    read = studies.plan.read_plan(plan)
+    studies.wording.read_words(read)
+    page = studies.preview.preview_page(read, studies.stimuli.Stimuli(read, roots_of(data)))
     path = out or plan.with_suffix(".html")
     path.write_text(page, encoding="utf-8")
-    for warning in plan_warnings(read):
+    for warning in studies.preview.plan_warnings(read):
         typer.echo(f"warning: {warning}", err=True)
     typer.echo(f"the plan is valid; preview: {path}")
 
 
 @study_app.command()
-def preregister(plan: options.PlanFile, out: options.TextFile = None, data: Data = None) -> None:
+def preregister(
+    plan: PlanFile,
+    out: Annotated[Path | None, out_option("Markdown; PLAN.preregistration.md by default.")] = None,
+    data: Data = None,
+) -> None:
     """Write a preregistration from the plan: design, sample size, exclusion rules, tests.
 
     Example: `segmeter study preregister study.toml`
     """
-    from segmeter.study.plan import read_plan
-    from segmeter.study.preview import preregistration
-    from segmeter.study.stimuli import Stimuli
-
-    read = read_plan(plan)
+    read = studies.plan.read_plan(plan)
+    text = studies.preview.preregistration(read, studies.stimuli.Stimuli(read, roots_of(data)))
     path = out or plan.with_suffix(".preregistration.md")
-    path.write_text(preregistration(read, Stimuli(read, roots_of(data))), encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     typer.echo(f"wrote {path}")
 
 
 @study_app.command()
 def power(
-    plan: options.PlanFile,
-    effect: options.Effect,
-    people: options.People = 40,
-    targets: options.Targets = 0,
-    studies: options.Studies = 200,
-    alpha: options.Alpha = 0.05,
-    spread: options.Spreads = None,
-    like: options.Like = None,
-    db: options.Db = None,
+    plan: PlanFile,
+    effect: Annotated[
+        float, Option(help="Difference between two conditions, in units of the outcome.")
+    ],
+    people: Annotated[int, Option(min=4, max=10_000, help="Participants.")] = 40,
+    targets: Annotated[
+        int, Option(min=0, max=10_000, help="Number of objects; the plan's by default.")
+    ] = 0,
+    number: Annotated[
+        int, Option("--studies", min=10, max=100_000, help="Number of simulated studies.")
+    ] = 200,
+    alpha: Annotated[float, Option(min=0.0001, max=0.5, help="Significance level.")] = 0.05,
+    sd: Annotated[
+        list[str] | None,
+        Option(
+            help="Standard deviation of person, target, person_condition, target_condition or "
+            "rest, such as person=0.5; can be repeated."
+        ),
+    ] = None,
+    pilot: Annotated[
+        Path | None,
+        Option(help="Plan of an earlier study, to estimate the standard deviations from."),
+    ] = None,
+    db: Db = None,
     data: Data = None,
 ) -> None:
     """Estimate the power of a design by simulating studies and analysing each.
@@ -109,44 +140,45 @@ def power(
 
     Example: `segmeter study power study.toml --effect 0.5 --people 40`
     """
-    from segmeter.study.plan import read_plan
-    from segmeter.study.power import ASSUMED, measured_spread, power_of
-    from segmeter.study.stimuli import Stimuli
-
-    read = read_plan(plan)
-    spreads, source = ASSUMED[read.kind], "assumed"
-    if like is not None:
-        earlier, source = _open(like, db, data), f"as in {like}"
-        if earlier.plan.kind != read.kind:
-            raise segmeter.BadInput(
-                f"--pilot {like}: of kind '{earlier.plan.kind}', not '{read.kind}'"
-            )
-        with earlier.database.snapshot() as connection:
-            spreads = measured_spread(connection, earlier.plan, earlier.stimuli)
-    spreads = spreads.with_values(spread or [])
-    many = targets or len(Stimuli(read, roots_of(data)).targets())
+    read = studies.plan.read_plan(plan)
+    spreads = studies.power.ASSUMED[read.kind]
+    if pilot is not None:
+        earlier = _open(pilot, db, data)
+        kind, wanted = earlier.plan.kind, read.kind
+        if kind != wanted:
+            raise segmeter.BadInput(f"--pilot {pilot}: of kind '{kind}', not '{wanted}'")
+        with earlier.database.snapshot() as held:
+            spreads = studies.power.measured_spread(held, earlier.plan, earlier.stimuli)
+    spreads = spreads.with_values(sd or [])
+    many = targets or len(studies.stimuli.Stimuli(read, roots_of(data)).targets())
     pairs = max(1, len(read.conditions) * (len(read.conditions) - 1) // 2)
-    found = power_of(
-        read, people, many, effect, spreads, alpha=alpha, studies=studies, comparisons=pairs
+    found = studies.power.power_of(
+        read, people, many, effect, spreads, alpha=alpha, studies=number, comparisons=pairs
     )
     typer.echo(
-        f"power {found.share:.2f} ({found.low:.2f} to {found.high:.2f}, {studies} simulated "
+        f"power {found.share:.2f} ({found.low:.2f} to {found.high:.2f}, {number} simulated "
         f"studies): {people} participants, {many} targets, {found.answers} answers, effect "
         f"{effect:g}, alpha {alpha:g}" + (f" divided by {pairs} comparisons" if pairs > 1 else "")
     )
-    given = f", with {' '.join(spread)}" if spread else ""
+    source, given = f"as in {pilot}" if pilot else "assumed", f", with {' '.join(sd)}" if sd else ""
     typer.echo(f"standard deviations ({source}{given}): {spreads}")
 
 
 @study_app.command()
 def serve(
-    plan: options.PlanFile,
-    db: options.Db = None,
-    host: options.Host = "127.0.0.1",
-    port: options.Port = 8000,
-    password: options.Password = None,
-    root_path: options.RootPath = "",
-    behind: options.Proxy = "",
+    plan: PlanFile,
+    db: Db = None,
+    host: Annotated[str, Option(help="IP address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=1, max=65535, help="Port to listen on.")] = 8000,
+    password: Annotated[
+        str | None,
+        Option(
+            envvar="SEGMETER_STUDY_PASSWORD",
+            help="Password of the conductor's page; a random one is printed by default.",
+        ),
+    ] = None,
+    root_path: Annotated[str, Option(help="Path prefix that a reverse proxy strips.")] = "",
+    behind: Annotated[str, Option(help="IP address of a trusted reverse proxy.")] = "",
     data: Data = None,
     weights: Weights = None,
 ) -> None:
@@ -154,29 +186,25 @@ def serve(
 
     Example: `segmeter study serve study.toml --port 8000`
     """
-    import secrets
-
-    from segmeter.study import server
-
     study = _open(plan, db, data, weights)
     secret = password or secrets.token_urlsafe(12)
-    application = server.study_app(study, secret, weights=weights, behind=bool(behind))
+    application = studies.server.study_app(study, secret, weights=weights, behind=bool(behind))
     typer.echo(f"participants: http://{host}:{port}{root_path}/")
     shown = "as you set it" if password else secret
     typer.echo(f"conductor:    http://{host}:{port}{root_path}/conduct   password: {shown}")
     with suppress(KeyboardInterrupt):  # the usual way to stop it
-        server.serve(application, host, port, root_path=root_path, behind=behind)
+        studies.server.serve(application, host, port, root_path=root_path, behind=behind)
     typer.echo("stopped; the same command continues the study")
 
 
 @study_app.command()
 def invite(
-    plan: options.PlanFile,
-    count: options.Count = 1,
-    role: options.Role = "person",
-    label: options.Label = "",
-    address: options.PublicAddress = "http://127.0.0.1:8000",
-    db: options.Db = None,
+    plan: PlanFile,
+    count: Annotated[int, Option("--count", "-n", min=1, max=10_000, help="Number of links.")] = 1,
+    role: Annotated[str, Option(help="person, or tester for spot checks.")] = "person",
+    label: Annotated[str, Option(help="Note to export with the participants.")] = "",
+    url: Annotated[str, Option(help="Public URL of the study.")] = "http://127.0.0.1:8000",
+    db: Db = None,
     data: Data = None,
 ) -> None:
     """Print single-use links, one per line.
@@ -186,24 +214,25 @@ def invite(
     if role not in ("person", "tester"):
         raise segmeter.BadInput(f"--role is person or tester, not '{role}'")
     for token in _open(plan, db, data).invite(count, role, label):
-        typer.echo(f"{address.rstrip('/')}/join/{token}")
+        typer.echo(f"{url.rstrip('/')}/join/{token}")
 
 
 @study_app.command()
 def participants(
-    plan: options.PlanFile, out: options.CsvFile = None, db: options.Db = None, data: Data = None
+    plan: PlanFile,
+    out: Annotated[Path | None, out_option("CSV file; printed by default.")] = None,
+    db: Db = None,
+    data: Data = None,
 ) -> None:
     """List participants with status, duration, number of answers, flags, whether to pay them, and
     platform IDs.
 
     Example: `segmeter study participants study.toml --out participants.csv`
     """
-    from segmeter.study.exports import csv_text, participant_columns, participant_rows
-
     study = _open(plan, db, data)
     with study.database.snapshot() as connection:
-        rows = participant_rows(connection, study.plan)
-    text = csv_text(participant_columns(identifiers=True), rows)
+        rows = studies.exports.participant_rows(connection, study.plan)
+    text = studies.exports.csv_text(studies.exports.participant_columns(identifiers=True), rows)
     if out is None:
         typer.echo(text, nl=False)
     else:
@@ -213,78 +242,77 @@ def participants(
 
 @study_app.command()
 def export(
-    plan: options.PlanFile,
-    out: options.ExportFolder = Path("export"),
-    identifiers: options.Identifiers = False,
-    db: options.Db = None,
+    plan: PlanFile,
+    out: Annotated[Path, out_option("Folder for the files.")] = Path("export"),
+    identifiers: Identifiers = False,
+    db: Db = None,
     data: Data = None,
 ) -> None:
     """Write all answers as CSV and parquet files with a codebook, even while the study is running.
 
     Example: `segmeter study export study.toml --out export`
     """
-    from segmeter.study.exports import export as write
-
-    study = _open(plan, db, data)
-    with study.database.snapshot() as connection:
-        written = write(connection, study.plan, study.stimuli, out, identifiers=identifiers)
-    for path in written:
+    for path in _export(_open(plan, db, data), out, identifiers):
         typer.echo(str(path))
 
 
 @study_app.command()
 def archive(
-    plan: options.PlanFile,
-    out: options.ArchiveFile = None,
-    identifiers: options.Identifiers = False,
-    db: options.Db = None,
+    plan: PlanFile,
+    out: Annotated[Path | None, out_option("File; PLAN.zip by default.")] = None,
+    identifiers: Identifiers = False,
+    db: Db = None,
     data: Data = None,
 ) -> None:
     """Write one zip file to deposit: data, plans, codebook, preregistration, software versions.
 
     Example: `segmeter study archive study.toml --out study.zip`
     """
-    from segmeter.study.exports import archive as pack
-
     path = out or plan.with_suffix(".zip")
-    path.write_bytes(pack(_open(plan, db, data), identifiers=identifiers))
+    path.write_bytes(studies.exports.archive(_open(plan, db, data), identifiers=identifiers))
     typer.echo(f"wrote {path}")
 
 
 @study_app.command()
-def backup(plan: options.PlanFile, out: options.BackupFile = None, db: options.Db = None) -> None:
+def backup(
+    plan: PlanFile,
+    out: Annotated[Path | None, out_option("File; PLAN.backup.db by default.")] = None,
+    db: Db = None,
+) -> None:
     """Copy a consistent snapshot of the database into one file, even while the study is running.
 
     Example: `segmeter study backup study.toml --out monday.db`
     """
-    from segmeter.study.database import Database
-    from segmeter.study.database import backup as copy
-    from segmeter.study.server import default_url
-
-    path = out or plan.with_suffix(".backup.db")
-    source = db or default_url(plan)
-    _check_begun(source)
-    many = copy(Database(source), path)
+    path, source = out or plan.with_suffix(".backup.db"), db or studies.server.default_url(plan)
+    name = source.removeprefix("sqlite:///")
+    if name != source and not Path(name).is_file():
+        raise segmeter.NotFound(f"no database '{name}'; the study has not begun, or give --db")
+    many = studies.database.backup(studies.database.Database(source), path)
     typer.echo(f"wrote {path}: {many} answers and steps")
 
 
 @study_app.command()
-def restore(backup: options.BackupSource, db: options.NewDb) -> None:
+def restore(
+    backup: Annotated[Path, Argument(help="A file written by `study backup`.", metavar="BACKUP")],
+    db: Annotated[str, Option(help="A new, empty database.")],
+) -> None:
     """Copy a backup into a new, empty database (SQLite or PostgreSQL).
 
     Example: `segmeter study restore monday.db --db sqlite:///study.db`
     """
-    from segmeter.study.database import Database, copy_study, open_engine
-
     if not backup.is_file():
         raise segmeter.NotFound(f"no backup '{backup}'")
-    many = copy_study(Database(f"sqlite:///{backup.resolve()}"), open_engine(db))
+    source = studies.database.Database(f"sqlite:///{backup.resolve()}")
+    many = studies.database.copy_study(source, studies.database.open_engine(db))
     typer.echo(f"restored {many} answers and steps")
 
 
 @study_app.command(context_settings={"ignore_unknown_options": True})
 def withdraw(
-    plan: options.PlanFile, code: options.Code, db: options.Db = None, data: Data = None
+    plan: PlanFile,
+    code: Annotated[str, Argument(help="The participant's code.")],
+    db: Db = None,
+    data: Data = None,
 ) -> None:
     """Delete everything about one participant.
 
@@ -297,11 +325,16 @@ def withdraw(
 
 @study_app.command()
 def report(
-    plan: options.PlanFile,
-    out: options.ReportPage = None,
-    run: options.RunFolder = None,
-    simulate: options.SimulatedUsers = None,
-    db: options.Db = None,
+    plan: PlanFile,
+    out: Annotated[Path | None, out_option("Page; PLAN.report.html by default.")] = None,
+    run: Annotated[
+        Path | None, Option(help="For interact: also write the sessions as a run.")
+    ] = None,
+    simulate: Annotated[
+        list[str] | None,
+        Option(help="For interact: simulated user to compare with; can be repeated."),
+    ] = None,
+    db: Db = None,
     data: Data = None,
     weights: Weights = None,
 ) -> None:
@@ -319,51 +352,52 @@ def report(
 
 @study_app.command()
 def costs(
-    plan: options.PlanFile,
-    out: CostFile = Path("costs.toml"),
-    db: options.Db = None,
-    data: Data = None,
+    plan: PlanFile, out: CostFile = Path("costs.toml"), db: Db = None, data: Data = None
 ) -> None:
     """Fit the cost model's seconds from participants who segmented with a model in the loop.
 
     Example: `segmeter study costs study.toml --out costs.toml`
     """
-    from segmeter.api.click_fitting import cost_lines
-    from segmeter.study.interactions import fit_costs, interactions
-
     study = _open(plan, db, data)
     if study.plan.kind != "interact":
         raise segmeter.BadInput("costs are fitted from studies of kind 'interact'")
     with study.database.snapshot() as connection:
-        found = fit_costs(interactions(connection, study.plan))
+        made = studies.interactions.interactions(connection, study.plan)
+    found = studies.interactions.fit_costs(made)
     out.write_text(found.toml(), encoding="utf-8")
-    for line in (*cost_lines(found), f"wrote {out}, for --cost"):
+    for line in (*api.click_fitting.cost_lines(found), f"wrote {out}, for --cost"):
         typer.echo(line)
 
 
 @study_app.command()
 def deploy(
-    plan: options.PlanFile, domain: options.Domain, out: options.DeployFolder = Path("deploy")
+    plan: PlanFile,
+    domain: Annotated[str, Option(help="Domain name of the study.")],
+    out: Annotated[Path, out_option("Folder for the files.")] = Path("deploy"),
 ) -> None:
     """Write files to run a study on a server: Dockerfile, compose with HTTPS, systemd unit.
 
     Example: `segmeter study deploy study.toml --domain study.example.org`
     """
-    from segmeter.study.plan import read_plan
-    from segmeter.study.server import write_files
-
-    read_plan(plan)
-    for path in write_files(plan, domain, out):
+    studies.plan.read_plan(plan)
+    for path in studies.server.write_files(plan, domain, out):
         typer.echo(str(path))
 
 
 @study_app.command()
 def demo(
-    out: options.DemoFolder = Path("study-demo"),
-    per_cell: options.PerCell = 6,
-    only: options.OnlyStudy = False,
+    out: Annotated[Path, out_option("Folder for the studies and results.")] = Path("study-demo"),
+    per_cell: Annotated[
+        int, Option(min=1, max=100, help="Clicks per object, device and display mode.")
+    ] = 6,
+    only: Annotated[
+        bool,
+        Option("--only", help="Run the studies only, not the commands that read their clicks."),
+    ] = False,
     weights: Weights = None,
-    open_page: options.OpenPage = True,
+    open_page: Annotated[
+        bool, Option("--open/--no-open", help="Open the report in a browser.")
+    ] = True,
 ) -> None:
     """Run two studies with simulated participants, and the commands that read their answers.
 
@@ -374,20 +408,12 @@ def demo(
 
     Example: `segmeter study demo`
     """
-    import sys
-    import webbrowser
-
-    from segmeter.api.demo import available_model
-    from segmeter.study.exports import export as write
-    from segmeter.study.people import run_demo
-
-    model = available_model(weights)
+    model, run_demo = available_model(weights), studies.people.run_demo
     if out.exists() and any(out.iterdir()):
         raise segmeter.BadInput(f"'{out}' is not empty; choose another --out")
     out.mkdir(parents=True, exist_ok=True)
     study = run_demo(out, "clicks", typer.echo, per_cell=per_cell)
-    with study.database.snapshot() as connection:
-        write(connection, study.plan, study.stimuli, out / "export")
+    _export(study, out / "export")
     _write_results(study, out / "clicks.html", None, [], None)
     typer.echo(f"clicks: {out / 'export'}, report {out / 'clicks.html'}")
     if not only:
@@ -421,30 +447,29 @@ def _write_results(
     study: RunningStudy, page: Path, run: Path | None, users: list[str], weights: Path | None
 ) -> None:
     """The report, with simulated users where asked for, and a run of all sessions."""
-    from segmeter.study.analyses import study_page
-    from segmeter.study.interactions import interactions, simulate_users, write_run
-
     if (users or run) and study.plan.kind != "interact":
         raise segmeter.BadInput("--simulate and --run are for studies of kind 'interact'")
+    plan, stimuli, people = study.plan, study.stimuli, studies.interactions
     with study.database.snapshot() as connection:
-        found = interactions(connection, study.plan) if users or run else []
-        others = simulate_users(found, study.plan, study.stimuli, users, weights)
-        text = study_page(connection, study.plan, study.stimuli, others)
+        found = people.interactions(connection, plan) if users or run else []
+        others = people.simulate_users(found, plan, stimuli, users, weights)
+        text = studies.analyses.study_page(connection, plan, stimuli, others)
     page.write_text(text, encoding="utf-8")
     if run is not None:
-        write_run(found, others, study.plan, study.stimuli, run)
+        people.write_run(found, others, plan, stimuli, run)
 
 
-def _check_begun(url: str) -> None:
-    name = url.removeprefix("sqlite:///")
-    if name != url and not Path(name).is_file():
-        raise segmeter.NotFound(f"no database '{name}'; the study has not begun, or give --db")
+def _export(study: RunningStudy, folder: Path, identifiers: bool = False) -> list[Path]:
+    with study.database.snapshot() as connection:
+        written: list[Path] = studies.exports.export(
+            connection, study.plan, study.stimuli, folder, identifiers=identifiers
+        )
+    return written
 
 
 def _open(
     plan: Path, db: str | None, data: Path | None, weights: Path | None = None
 ) -> RunningStudy:
-    from segmeter.study.plan import read_plan
-    from segmeter.study.server import default_url, open_study
-
-    return open_study(read_plan(plan), db or default_url(plan), roots_of(data, weights))
+    url, read = db or studies.server.default_url(plan), studies.plan.read_plan(plan)
+    study: RunningStudy = studies.server.open_study(read, url, roots_of(data, weights))
+    return study

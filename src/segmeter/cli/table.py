@@ -13,37 +13,33 @@ from segmeter.api import printable
 from segmeter.cli._options import Cost, GoalChoice, OneProtocol, Runs, out_option
 from segmeter.cli.app import app
 
-Kind = Annotated[
-    str,
-    Option("--format", help="latex (tex), markdown (md), csv, html, or challenge: its own CSV."),
-]
-Columns = Annotated[str, Option(help="Statistics to show, such as noc@80,noc@85,noc@90.")]
-ModelOrder = Annotated[
-    list[str] | None, Option("--model", "-m", help="Models to show, in this order; all by default.")
-]
-DatasetOrder = Annotated[
-    list[str] | None,
-    Option("--dataset", "-d", help="Datasets to show, in this order; all by default."),
-]
-Names = Annotated[
-    list[str] | None,
-    Option(help="Display name of a model or dataset, such as net.py:predict=Ours."),
-]
-Out = Annotated[Path | None, out_option("File to write instead of printing.")]
-
 
 @app.command()
 def table(
     runs: Runs,
-    kind: Kind = "latex",
+    kind: Annotated[
+        str,
+        Option(
+            "--format", help="latex (tex), markdown (md), csv, html, or challenge: its own CSV."
+        ),
+    ] = "latex",
     protocol: OneProtocol = "corrected",
     cost: Cost = None,
     goal: GoalChoice = None,
-    columns: Columns = "",
-    model: ModelOrder = None,
-    dataset: DatasetOrder = None,
-    name: Names = None,
-    out: Out = None,
+    columns: Annotated[str, Option(help="Statistics to show, such as noc@80,noc@85,noc@90.")] = "",
+    model: Annotated[
+        list[str] | None,
+        Option("--model", "-m", help="Models to show, in this order; all by default."),
+    ] = None,
+    dataset: Annotated[
+        list[str] | None,
+        Option("--dataset", "-d", help="Datasets to show, in this order; all by default."),
+    ] = None,
+    name: Annotated[
+        list[str] | None,
+        Option(help="Display name of a model or dataset, such as net.py:predict=Ours."),
+    ] = None,
+    out: Annotated[Path | None, out_option("File to write instead of printing.")] = None,
 ) -> None:
     """Print a table for a paper: models in rows, datasets in columns, significantly best values in
     bold.

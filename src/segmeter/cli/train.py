@@ -21,41 +21,33 @@ group = command_group("train", "Train models with simulated annotators.")
 _training, _testing = in_panel("Training"), in_panel("Validation and test")
 
 
-Out = Annotated[Path, out_option("Folder for weights and state.")]
-Annotator = Annotated[str, Option("--user", "-u", help="Simulated user to train with.")]
 Steps = Annotated[int, _training(min=1, help="Maximum number of steps.")]
-Batch = Annotated[int, _training(min=1, help="Objects per step.")]
-Rounds = Annotated[int, _training(min=1, help="Prompts per object.")]
-Rate = Annotated[float, _training("--learning-rate", help="Peak learning rate.")]
 Validation = Annotated[float, _testing(help="Share of images held out for validation.")]
-Test = Annotated[float, _testing(help="Share of images held out for testing.")]
-TestUsers = Annotated[list[str] | None, _testing(help="Also test with this user.")]
 Also = Annotated[list[str] | None, _testing(help="Also test on this dataset.")]
-Every = Annotated[int, _testing(min=1, help="Steps between validations.")]
-Patience = Annotated[
-    int,
-    _testing(min=1, help="Stop after this many validations without improvement."),
-]
 
 
 @group.command("decoder")
 def decoder(
     model: OneModel,
     dataset: OneDataset,
-    out: Out,
-    user: Annotator = "centre-click",
+    out: Annotated[Path, out_option("Folder for weights and state.")],
+    user: Annotated[
+        str, Option("--user", "-u", help="Simulated user to train with.")
+    ] = "centre-click",
     data: Data = None,
     weights: Weights = None,
     steps: Steps = 400,
-    batch: Batch = 16,
-    rounds: Rounds = 6,
-    learning_rate: Rate = 1e-4,
+    batch: Annotated[int, _training(min=1, help="Objects per step.")] = 16,
+    rounds: Annotated[int, _training(min=1, help="Prompts per object.")] = 6,
+    learning_rate: Annotated[float, _training(help="Peak learning rate.")] = 1e-4,
     validation: Validation = 0.2,
-    test_fraction: Test = 0.0,
-    test_user: TestUsers = None,
+    test_fraction: Annotated[float, _testing(help="Share of images held out for testing.")] = 0.0,
+    test_user: Annotated[list[str] | None, _testing(help="Also test with this user.")] = None,
     also: Also = None,
-    every: Every = 50,
-    patience: Patience = 4,
+    every: Annotated[int, _testing(min=1, help="Steps between validations.")] = 50,
+    patience: Annotated[
+        int, _testing(min=1, help="Stop after this many validations without improvement.")
+    ] = 4,
     seed: Seed = 0,
 ) -> None:
     """Fine-tune the mask decoder of a SAM with a simulated annotator.
@@ -66,20 +58,11 @@ def decoder(
     Example: `segmeter train decoder -m mobile-sam -d FOLDER -o OUT --test-fraction 0.3`
     """
     made = segmeter.train_decoder(
-        model,
-        dataset,
-        out=out,
-        user=user,
-        validation=validation,
-        test=test_fraction,
-        test_users=test_user or (),
-        also=also or (),
-        data=data,
-        weights=weights,
-        progress=_progress,
-        **{"steps": steps, "batch": batch, "rounds": rounds, "rate": learning_rate, "seed": seed},
-        **{"validate_every": every, "patience": patience},
-    )
+        model, dataset, out=out, user=user, validation=validation, test=test_fraction,
+        test_users=test_user or (), also=also or (), data=data, weights=weights, steps=steps,
+        batch=batch, rounds=rounds, rate=learning_rate, seed=seed, validate_every=every,
+        patience=patience, progress=_progress,
+    )  # fmt: skip
     _print(made)
 
 

@@ -28,39 +28,19 @@ _TRIED = 2  # scenes of each model and dataset
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """One model on one dataset, measured on scenes whose rows are discarded.
-
-    Attributes
-    ----------
-    scenes
-        How many there are; each is one job and one look.
-    rows
-        Rows of a scene, the mean of those run; a row is one prediction.
-    seconds
-        Of the first scene, in which much is done for the first time.
-    later
-        Seconds of the scenes after it; empty if only one was run.
-    loading
-        Seconds to make the model, once for each worker.
-    bytes
-        What the rows of a scene take on a disk.
-    device
-        What it was measured on.
-    slices, mean_slices
-        Of volumes: slices of those run, and of all of them on average.
-    """
+    """One model on one dataset, measured on scenes whose rows are discarded."""
 
     segmenter: str
     dataset: str
-    scenes: int
-    rows: float
-    seconds: float
-    later: tuple[float, ...] = ()
-    loading: float = 0.0
-    bytes: float = 0.0
+    scenes: int  # how many there are; each is one job and one look
+    rows: float  # of a scene, the mean of those run; a row is one prediction
+    seconds: float  # of the first scene, in which much is done for the first time
+    later: tuple[float, ...] = ()  # seconds of the scenes after it
+    loading: float = 0.0  # seconds to make the model, once for each worker
+    bytes: float = 0.0  # what the rows of a scene take on a disk
     device: str = "cpu"
-    slices: float = 0.0
-    mean_slices: float = 0.0
+    slices: float = 0.0  # of the volumes that were run
+    mean_slices: float = 0.0  # of all volumes
 
     @property
     def each(self) -> float:
@@ -129,15 +109,12 @@ def cost_of(estimates: Sequence[Estimate], plan: Plan, workers: int | None = Non
 
 
 def _spread(count: int, wanted: int) -> list[int]:
-    """So many places out of `count`, the first and, of several, the last among them.
+    """So many places out of `count`, two or more, the first and the last among them.
 
-    >>> _spread(9, 1), _spread(9, 2), _spread(1, 2)
-    ([0], [0, 8], [0])
+    >>> _spread(9, 2), _spread(1, 2), _spread(0, 2)
+    ([0, 8], [0], [])
     """
-    if wanted < 2:
-        return [0][:count]
-    places = {k * (count - 1) // (wanted - 1) for k in range(wanted)} if count else set()
-    return sorted(places)
+    return sorted({k * (count - 1) // (wanted - 1) for k in range(wanted)}) if count else []
 
 
 def _trial(

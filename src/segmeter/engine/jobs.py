@@ -214,7 +214,7 @@ def rows_to_widen(
 
     Nothing is kept of a job file of other weights or other source code.
     """
-    if not folder.alone(job):  # what lay in a compacted file has been unpacked before
+    if not folder.place.exists(f"jobs/{job.id}.parquet"):  # those of compacted files are unpacked
         return [], plan
     table = folder.rows(job.id)
     then = provenance_of(table.schema)

@@ -21,12 +21,15 @@ _LIBRARIES = ("numpy", "opencv-python-headless", "scipy", "torch", "transformers
 def library_versions() -> dict[str, str]:
     """Versions of the libraries that numbers can depend on."""
     found = {"segmeter": __version__, "python": platform.python_version()}
-    for name in _LIBRARIES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+    return found | {name: version for name in _LIBRARIES if (version := version_of(name))}
+
+
+def version_of(library: str) -> str | None:
+    """The version of a library; None if it is not installed."""
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def command_entry() -> dict[str, Any]:

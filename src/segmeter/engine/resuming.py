@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
 from segmeter.core.errors import RunConflict
 from segmeter.core.plans import Job, Plan
 from segmeter.engine.jobs import Built, lacking_users, rows_schema, source_of
+from segmeter.engine.validation import check_received
 from segmeter.runtime.fingerprints import UNKNOWN
 from segmeter.runtime.workers_and_devices import usable_cores
 from segmeter.store.compacted_files import whole
@@ -17,42 +20,26 @@ from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import provenance_of
 from segmeter.store.validated_rows import verified_files
 
-Prints = Mapping[str, Callable[[], dict[str, str]]]
-"""By subject: what its weights and source are now, asked for only where something is compared."""
-
-
-def segmenter_prints(plan: Plan, built: Built) -> Prints:
-    """Functions that return what each model or method is made of now."""
-    own = built.own
-
-    def printed(spec: catalogue.Spec) -> dict[str, str]:
-        if spec.name in own:
-            source = source_of(spec, own[spec.name])
-            return {"fingerprint": own[spec.name].card.fingerprint, "source": source}
-        if ".py:" in spec.name:  # may be dear to make; its source is what may have changed
-            return {"source": source_of(spec)}
-        return {"fingerprint": built.segmenter(plan.kind, spec).card.fingerprint}
-
-    return {str(spec): lambda spec=spec: printed(spec) for spec in plan.segmenters}  # type: ignore[misc]  # mypy cannot type a default in a lambda
-
 
 def finished_before(
     folder: RunFolder,
     jobs: Sequence[Job],
-    prints: Prints,
     plan: Plan,
-    *,
+    built: Built,
+    tell: Callable[[str], None],
     again: bool = False,
-    named: Collection[str] | None = None,
-) -> tuple[frozenset[str], list[str]]:
-    """Check the files of a run before the first job: which need not be run, and messages.
+    added: Plan | None = None,
+    trust: bool = False,
+) -> frozenset[str]:
+    """Check the files of a run before the first job; ids of the jobs that need not be run.
 
     A file that cannot be read, or holds other rows than those of its job, is moved to quarantine
     and the job is run again. Jobs that were run with other weights or another source are refused,
     or run again with `again`. Jobs that lack users of the plan are run for those users only.
-    With `named`, a model that is not among them and has no jobs left is not opened or compared.
+    Where a plan is `added` to the run, a model that it does not name and that has no jobs left is
+    not opened or compared; without `trust`, one that only the run names is not run.
     """
-    messages = _salvaged(folder)
+    _salvage(folder, tell)
     schema = rows_schema(catalogue.benchmarks.make(plan.benchmark), plan)
     alone = {job.id for job in jobs}.intersection(folder.layout().loose)
     found, lost = verified_files(folder, schema, only=alone)
@@ -60,7 +47,7 @@ def finished_before(
         name = f"{job.id}.parquet"
         if why := found.damaged.get(f"jobs/{name}"):
             folder.quarantine(name)
-            messages.append(
+            tell(
                 f"{folder.address}/jobs/{name} ({job}) is damaged: {why}; it was moved to "
                 "'quarantine' and the job is run again"
             )
@@ -80,47 +67,59 @@ def finished_before(
     }
     good = [(job, made_by[job.id][0]) for job in jobs if job.id in made_by]
     done = {job.id for job, provenance in good if not lacks[id(provenance)]}
-    compared = {*(named or ()), *(str(job.segmenter) for job in jobs if job.id not in done)}
-    stale = _stale(
-        [(job, p) for job, p in good if named is None or str(job.segmenter) in compared], prints
-    )
+    left = {str(job.segmenter): job.segmenter for job in jobs if job.id not in done}
+    if added is not None and not again:
+        compared = {*map(str, added.segmenters), *left}
+        good = [(job, made) for job, made in good if str(job.segmenter) in compared]
+    stale = _stale(good, plan, built)
     if stale and not again:
         raise RunConflict(_conflict(folder, stale, len(jobs)))
-    return frozenset(done.difference(job.id for job, _ in stale)), messages
+    left |= {str(job.segmenter): job.segmenter for job, _ in stale}
+    if added is not None and not trust:
+        check_received(replace(plan, segmenters=tuple(left.values())), added)
+    return frozenset(done.difference(job.id for job, _ in stale))
 
 
-def _salvaged(folder: RunFolder) -> list[str]:
-    """Check every compacted file as a whole, save the readable jobs of damaged ones; messages."""
+def _salvage(folder: RunFolder, tell: Callable[[str], None]) -> None:
+    """Check every compacted file as a whole, and save the readable jobs of damaged ones."""
     layout = folder.layout()
     jobs = {compacted.name: len(compacted.jobs) for compacted in layout.compacted_files}
     with ThreadPoolExecutor(usable_cores()) as pool:
         intact = pool.map(lambda name: whole(name, folder.place.read(f"jobs/{name}")), jobs)
         broken = [name for name, good in zip(jobs, intact, strict=True) if not good]
-    messages = []
     for name in (*broken, *layout.damaged):
         lost = len(salvage(folder, name))
         many = f"{lost} of its {jobs[name]} jobs are" if name in jobs else "its jobs are"
-        messages.append(
+        tell(
             f"{folder.address}/jobs/{name} is damaged; it was moved to 'quarantine' and {many} "
             "run again"
         )
-    return messages
 
 
 def _stale(
-    parts: Sequence[tuple[Job, Mapping[str, str]]], prints: Prints
+    parts: Sequence[tuple[Job, Mapping[str, str]]], plan: Plan, built: Built
 ) -> list[tuple[Job, tuple[str, str, str]]]:
     """Job files made of something else than is here: what differs, then, now."""
     now: dict[int, dict[str, str]] = {}  # by model, of which all jobs share one
     found = []
     for job, provenance in parts:
         if id(job.segmenter) not in now:
-            now[id(job.segmenter)] = prints[str(job.segmenter)]()
+            now[id(job.segmenter)] = _made_of(job.segmenter, plan, built)
         for what, today in now[id(job.segmenter)].items():
             if what in provenance and (provenance[what] != today or today == UNKNOWN):
                 found.append((job, (what, provenance[what], today)))
                 break
     return found
+
+
+def _made_of(spec: Spec, plan: Plan, built: Built) -> dict[str, str]:
+    """The weights and source of a model or method now."""
+    if spec.name in built.own:
+        own = built.own[spec.name]
+        return {"fingerprint": own.card.fingerprint, "source": source_of(spec, own)}
+    if ".py:" in spec.name:  # may be dear to make; its source is what may have changed
+        return {"source": source_of(spec)}
+    return {"fingerprint": built.segmenter(plan.kind, spec).card.fingerprint}
 
 
 def _conflict(

@@ -15,7 +15,7 @@ from segmeter.core.scenes import Dataset
 from segmeter.engine.executors import Executor, ExecutorSpec, executor_named
 from segmeter.engine.jobs import Built, Objects, Outcome, jobs_of
 from segmeter.engine.provenance import command_entry
-from segmeter.engine.resuming import finished_before, segmenter_prints
+from segmeter.engine.resuming import finished_before
 from segmeter.engine.validation import check_received, complete, wider_plan
 from segmeter.runtime.fingerprints import fingerprinted
 from segmeter.runtime.remote_files import Roots
@@ -87,7 +87,7 @@ def run_plan(
     built, added = Built(roots, objects), plan if add else None
     with _claimed(plan, out, built, add, trust) as (folder, plan, datasets):
         jobs = jobs_of(plan, datasets)
-        finished = _finished(folder, plan, jobs, built, added, trust, again, tell)
+        finished = finished_before(folder, jobs, plan, built, tell, again, added, trust)
         ours = jobs[shard[0] - 1 :: shard[1]]
         left = [job for job in ours if job.id not in finished]
         left.sort(key=lambda job: job.scene not in soonest)
@@ -99,34 +99,12 @@ def run_plan(
         before = len(ours) - len(left)
         try:  # from here on nothing is refused
             if add:
-                folder.replace_plan(plan)
+                folder.place.put("plan.json", plan.to_json().encode())
             folder.sign({**command_entry(), "jobs": len(jobs), "jobs_left": len(left)})
             done, failed = _play(left, before, folder, working, progress, tell)
         finally:
             working.stop()
     return Tally(done, before, failed)
-
-
-def _finished(
-    folder: RunFolder,
-    plan: Plan,
-    jobs: Sequence[Job],
-    built: Built,
-    added: Plan | None,
-    trust: bool,
-    again: bool,
-    tell: Callable[[str], None],
-) -> frozenset[str]:
-    """Ids of the jobs that need not be run; refuses to run models that only the run names."""
-    named = None if added is None or again else {str(spec) for spec in added.segmenters}
-    prints = segmenter_prints(plan, built)
-    before, messages = finished_before(folder, jobs, prints, plan, again=again, named=named)
-    for sentence in messages:
-        tell(sentence)
-    if added is not None and not trust:
-        left = {str(job.segmenter): job.segmenter for job in jobs if job.id not in before}
-        check_received(replace(plan, segmenters=tuple(left.values())), added)
-    return before
 
 
 @contextmanager

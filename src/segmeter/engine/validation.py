@@ -7,15 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from segmeter.core import catalogue
+from segmeter.core import capabilities, catalogue
 from segmeter.core.benchmarks import Benchmark
-from segmeter.core.capabilities import (
-    ChecksData,
-    ChoosesUsers,
-    RunsUsersIndependently,
-    prompts_given_by,
-)
-from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, RunConflict
 from segmeter.core.measures import Measure
 from segmeter.core.plans import Plan
@@ -24,6 +17,7 @@ from segmeter.core.scenes import Dataset, Scene, Volume
 from segmeter.core.users import User
 from segmeter.engine.jobs import Built
 from segmeter.runtime.redaction import refuse_credentials
+from segmeter.store.folder import value_text
 
 
 def complete(plan: Plan, built: Built, *, to_run: bool = True) -> tuple[Plan, dict[str, Dataset]]:
@@ -53,7 +47,7 @@ def complete(plan: Plan, built: Built, *, to_run: bool = True) -> tuple[Plan, di
         firsts = {name: scene for name, d in datasets.items() if (scene := _first_scene(d))}
         _check_ground_truths(plan, firsts)
         plan = replace(plan, measures=_measures_that_fit(plan, asked, firsts))
-    if isinstance(benchmark, ChecksData):
+    if isinstance(benchmark, capabilities.ChecksData):
         benchmark.check(plan, datasets)
     prints = {name: dataset.fingerprint() for name, dataset in datasets.items()}
     return replace(plan, fingerprints=prints), datasets
@@ -91,7 +85,7 @@ def _check_segmenters(
 
 def _check_prompts(plan: Plan, segmenter: Any, users: Sequence[User], benchmark: Benchmark) -> None:
     """Refuse a model that does not take what a user gives, or what any of them gives."""
-    if isinstance(benchmark, ChoosesUsers):
+    if isinstance(benchmark, capabilities.ChoosesUsers):
         users = benchmark.users_for(segmenter, users)
         if not users:
             raise BadInput(
@@ -103,11 +97,11 @@ def _check_prompts(plan: Plan, segmenter: Any, users: Sequence[User], benchmark:
             f"model '{segmenter.card.name}' takes no mask to start from; leave it or --start out"
         )
     for user in users:
-        given = prompts_given_by(user, plan.rounds) or {"click"}
+        given = capabilities.prompts_given_by(user, plan.rounds) or {"click"}
         strange = given - segmenter.card.abilities
         if strange:
             kinds = "no " + " and no ".join(f"{kind} prompts" for kind in sorted(strange))
-            later = not strange & (prompts_given_by(user) or {"click"})
+            later = not strange & (capabilities.prompts_given_by(user) or {"click"})
             when, what = (" from round 2 on", "use --rounds 1, ") if later else ("", "")
             raise BadInput(
                 f"model '{segmenter.card.name}' takes {kinds}, which "
@@ -177,6 +171,10 @@ def _refuse_twins(kind: str, names: Iterable[str]) -> None:
 
 
 _MAY_DIFFER = {"segmenters", "datasets", "fingerprints"}
+_FROM_RUN = (
+    *("segmenters", "datasets", "users", "rounds", "measures", "protocols", "options"),
+    *("limit", "sample"),
+)
 
 
 def check_received(held: Plan, asked: Plan) -> None:
@@ -205,55 +203,31 @@ def wider_plan(
     taken from the run. Existing rows stay as they are; added users run on the scenes of the run.
     Benchmarks whose users depend on each other, such as attacks, take no further users.
     """
-    wanted = replace(
-        asked,
-        segmenters=asked.segmenters or held.segmenters,
-        datasets=asked.datasets or held.datasets,
-        users=asked.users or held.users,
-        rounds=asked.rounds or held.rounds,
-        measures=asked.measures or held.measures,
-        protocols=asked.protocols or held.protocols,
-        options=asked.options or held.options,
-        limit=held.limit if asked.limit is None else asked.limit,
-        sample=held.sample if asked.sample is None else asked.sample,
+    wanted = {name: getattr(held, name) for name in _FROM_RUN if not getattr(asked, name)}
+    filled, _ = complete(replace(asked, **wanted), built)
+    apart = isinstance(
+        catalogue.benchmarks.make(held.benchmark), capabilities.RunsUsersIndependently
     )
-    filled, _ = complete(wanted, built)
-    apart = isinstance(catalogue.benchmarks.make(held.benchmark), RunsUsersIndependently)
     may_differ = _MAY_DIFFER | ({"users"} if apart else set())
     differ = [f for f in held.differs_in(filled) if f not in may_differ]
     if differ:
         what = "models, datasets and users" if apart else "models and datasets"
         changes = [
-            f"{f} {_shown(getattr(held, f))}, not {_shown(getattr(filled, f))}" for f in differ
+            f"{f} {value_text(getattr(held, f))}, not {value_text(getattr(filled, f))}"
+            for f in differ
         ]
         raise RunConflict(
             f"'{address}' was run with {'; '.join(changes)}; only {what} can be added to a run of "
             f"'{held.benchmark}': leave those options out to keep the run's, or use another --out "
             "('segmeter compare' reads several runs)"
         )
-    wider = replace(
-        held,
-        segmenters=_together(held.segmenters, filled.segmenters),
-        datasets=_together(held.datasets, filled.datasets),
-        users=_together(held.users, filled.users),
-        fingerprints={},
-    )
+    grown: dict[str, Any] = {
+        name: tuple({str(spec): spec for p in (held, filled) for spec in getattr(p, name)}.values())
+        for name in ("segmenters", "datasets", "users")
+    }
+    wider = replace(held, **grown, fingerprints={})
     whole, datasets = complete(wider, built, to_run=False)
     changed = [d for d, f in held.fingerprints.items() if whole.fingerprints.get(d) != f]
     if changed:
         raise RunConflict(f"dataset '{changed[0]}' has changed since '{address}' was run")
     return whole, datasets
-
-
-def _shown(value: object) -> str:
-    """A field of a plan as its option takes it."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name}={one}" for name, one in value.items()) or "no options"
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value)) or "none"
-    return "unset" if value is None else str(value)
-
-
-def _together(one: Sequence[Spec], other: Sequence[Spec]) -> tuple[Spec, ...]:
-    known = {str(spec) for spec in one}
-    return (*one, *(spec for spec in other if str(spec) not in known))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 from urllib.parse import quote
 
 import numpy as np
@@ -35,17 +35,7 @@ _RUN_SIZES = (3, 4, 8, 16)  # bits that the length of a run may take
 
 @dataclass(frozen=True, slots=True)
 class ExportedMask:
-    """A mask with the names that it has in its run.
-
-    Attributes
-    ----------
-    image
-        Name of the file that the scene's image was read from; empty if unknown.
-    file
-        Name of the image's file in a list.
-    records
-        Records of the COCO file that the scene came from; None for other data.
-    """
+    """A mask with the names that it has in its run."""
 
     mask: Mask
     model: str
@@ -53,46 +43,36 @@ class ExportedMask:
     target: str
     label: str
     score: float | None
-    image: str
-    file: str = ""
-    records: CocoRecords | None = None
+    image: str  # name of the file that the scene's image was read from; empty if unknown
+    file: str = ""  # name of the image's file in a list
+    records: CocoRecords | None = None  # of the COCO file that the scene came from
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
     """How masks are written.
 
-    Attributes
-    ----------
-    scenes
-        The kind of scenes that have such masks.
-    holds
-        What a file holds: one mask, or the last masks of all objects of a scene or a dataset.
-    write
-        Writes a file: its path, its masks, and, unless it is a list, their scene and the values
-        that stand for the targets of its dataset.
-    ending
-        How names of files end; a folder has no ending.
-    images
-        The folder for the images of a list.
-    hint
-        How to open the files in the tool that they are for.
+    A file holds one mask, or the last masks of all objects of a scene or a dataset. `write` takes
+    its path, its masks, and, unless it is a list, their scene and the values that stand for the
+    targets of its dataset.
     """
 
-    scenes: Literal["image", "volume", "video"]
+    scenes: Literal["image", "volume", "video"]  # those that have such masks
     holds: Literal["mask", "scene", "dataset"]
     write: Callable[..., None]
-    ending: str
-    images: str = ""
-    hint: str = ""
+    ending: str  # of names of files; a folder has none
+    images: str = ""  # the folder for the images of a list
+    hint: str = ""  # how to open the files in the tool that they are for
 
 
-def png_bytes(values: npt.NDArray[np.uint8]) -> bytes:
-    """An image as a PNG file."""
+def png_bytes(values: npt.NDArray[np.uint8], palette: Sequence[int] = ()) -> bytes:
+    """An image as a PNG file; of labels in the colours of a palette."""
     from PIL import Image
 
-    held = io.BytesIO()
-    Image.fromarray(values).save(held, "png")
+    held, image = io.BytesIO(), Image.fromarray(values)
+    if palette:
+        image.putpalette(palette)
+    image.save(held, "png")
     return held.getvalue()
 
 
@@ -118,18 +98,11 @@ def _coco(path: Path, masks: Sequence[ExportedMask], *_: object) -> None:
             own = m.records.objects[m.target]
             held = {name: own[name] for name in ("id", "category_id")}
         images[m.scene] = {**image, "scene": m.scene, "original_file_name": m.image}
-        annotations.append(
-            {
-                **held,
-                "image_id": image["id"],
-                "segmentation": m.mask.to_coco(),
-                "bbox": _bbox(m.mask),
-                "area": m.mask.area,
-                "iscrowd": 0,
-                "target": m.target,
-                **({} if m.score is None else {"score": m.score}),
-            }
-        )
+        annotations.append({
+            **held, "image_id": image["id"], "segmentation": m.mask.to_coco(),
+            "bbox": _bbox(m.mask), "area": m.mask.area, "iscrowd": 0, "target": m.target,
+            **({} if m.score is None else {"score": m.score}),
+        })  # fmt: skip
     made = {
         "info": {"description": f"masks of {masks[0].model}, written by segmeter"},
         "images": list(images.values()),
@@ -170,21 +143,13 @@ def _label_studio(path: Path, masks: Sequence[ExportedMask], *_: object) -> None
 
 def _brush(mask: ExportedMask, name: str) -> dict[str, Any]:
     height, width = mask.mask.shape
+    strokes = brush_rle(mask.mask.dense())
     return {
-        "id": name,
-        "type": "brushlabels",
-        "from_name": "tag",
-        "to_name": "image",
-        "original_width": width,
-        "original_height": height,
-        "image_rotation": 0,
-        "value": {
-            "format": "rle",
-            "rle": brush_rle(mask.mask.dense()),
-            "brushlabels": [mask.label],
-        },
+        "id": name, "type": "brushlabels", "from_name": "tag", "to_name": "image",
+        "original_width": width, "original_height": height, "image_rotation": 0,
+        "value": {"format": "rle", "rle": strokes, "brushlabels": [mask.label]},
         **({} if mask.score is None else {"score": mask.score}),
-    }
+    }  # fmt: skip
 
 
 def _cvat(path: Path, masks: Sequence[ExportedMask], *_: object) -> None:
@@ -243,14 +208,9 @@ _WIDEST = 480
 
 
 def _davis(folder: Path, masks: Sequence[ExportedMask], scene: Video, *_: object) -> None:
-    from PIL import Image
-
+    palette = [0, 0, 0, *np.ravel(_COLOURS).tolist()]
     for t, labels in enumerate(_label_maps(scene, masks)):
-        image = Image.fromarray(labels.astype(np.uint8))
-        image.putpalette([0, 0, 0, *np.ravel(_COLOURS).tolist()])
-        file = io.BytesIO()
-        image.save(file, "PNG")
-        write_file(folder / f"{t:05d}.png", file.getvalue())
+        write_file(folder / f"{t:05d}.png", png_bytes(labels.astype(np.uint8), palette))
 
 
 def _label_maps(scene: Video, masks: Sequence[ExportedMask]) -> Iterator[npt.NDArray[np.int_]]:
@@ -311,19 +271,11 @@ def _coco_vid(path: Path, masks: Sequence[ExportedMask], scene: Video, *_: objec
     write_file(path, json.dumps(made).encode())
 
 
-@runtime_checkable
-class _OnAFile(Protocol):
-    """A volume that has the grid of the file it came from."""
-
-    @property
-    def grid(self) -> Grid: ...
-
-
 def _grid(scene: Scene) -> Grid:
     """The file's own grid, or the scene's axes for volumes that came from no file."""
-    if isinstance(scene, _OnAFile):
-        return scene.grid
-    header = scene.header
+    own, header = getattr(scene, "grid", None), scene.header
+    if isinstance(own, Grid):
+        return own
     if header.affine is None:
         raise BadInput(f"{scene.name} has no position in space; give its header an affine")
     turned = np.asarray(header.affine)[:, [2, 1, 0, 3]]  # from (x, y, z) instead of (z, y, x)

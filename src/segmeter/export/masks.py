@@ -32,25 +32,13 @@ _SESSION = 'partition by model, dataset, scene, target, "user", protocol'
 
 @dataclass(frozen=True, slots=True)
 class MaskFile:
-    """One mask that was written.
+    """One mask that was written."""
 
-    Attributes
-    ----------
-    path
-        The file that holds it; lists hold many masks.
-    scene, target
-        Names as in the run.
-    image
-        Name of the file that the scene's image was read from; empty if unknown.
-    voxels
-        Pixels or voxels of the mask.
-    """
-
-    path: Path
+    path: Path  # the file that holds it; lists hold many masks
     scene: str
     target: str
-    image: str
-    voxels: int
+    image: str  # name of the file that the scene's image was read from; empty if unknown
+    voxels: int  # or pixels of the mask
 
 
 def export_masks(

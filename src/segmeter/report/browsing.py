@@ -87,17 +87,12 @@ class Sessions:
 
     def choices(self) -> dict[str, list[str]]:
         """Values of each filter."""
-        return {
-            name: [
-                str(row[0])
-                for row in self._connection.execute(
-                    f'select distinct "{name}" from sessions where "{name}" is not null '
-                    f"order by 1 limit 200"
-                ).fetchall()
-                if row[0] != ""
-            ]
-            for name in _FILTERS
-        }
+        found = {}
+        for name in _FILTERS:
+            query = f"""select distinct "{name}" from sessions where "{name}" <> '' order by 1"""
+            rows = self._connection.execute(f"{query} limit 200").fetchall()
+            found[name] = [str(value) for (value,) in rows]
+        return found
 
     def found(self, asked: Mapping[str, str]) -> tuple[int, list[dict[str, Any]]]:
         """How many sessions match, and those of the page asked for."""
@@ -144,7 +139,10 @@ class Sessions:
     def session(self, asked: Mapping[str, str]) -> str:
         """One session, click by click."""
         key = {name: asked.get(name, "") for name in _KEY}
-        rows = self._rounds(key)
+        every = self.run.job_rows(key["model"], key["dataset"], key["scene"])
+        rows = [{"round": 1, "user": "", **row} for row in every]
+        rows = [row for row in rows if all(row[name] == key[name] for name in _KEY)]
+        rows.sort(key=itemgetter("round"))
         if not rows:
             raise NotFound("no such session in this run")
         title = f"{_object(key['scene'], key['target'])}: {short(key['model'])}"
@@ -153,22 +151,11 @@ class Sessions:
         section = Section(heading, "", [self._replay(key, rows)])
         measure, named = self.measure, _QUALITY[self.measure]
         best = max((row[measure] for row in rows if row[measure] is not None), default=None)
-        facts = [
-            f"protocol {key['protocol']}",
-            f"{counted(len(rows), 'round')}, goal {100 * self.goal:g} % {named}"
-            if key["user"]
-            else "",
-            "" if best is None else f"best {named} {100 * best:.1f} %",
-        ]
+        rounds = f"{counted(len(rows), 'round')}, goal {100 * self.goal:g} % {named}"
+        reached = "" if best is None else f"best {named} {100 * best:.1f} %"
+        facts = [f"protocol {key['protocol']}", rounds if key["user"] else "", reached]
         subtitle = ", ".join(filter(None, (names.get(key["dataset"], key["dataset"]), key["user"])))
         return render(Page(title, subtitle, facts, [section], back="/"))
-
-    def _rounds(self, key: Mapping[str, str]) -> list[dict[str, Any]]:
-        """The rows of one session, from its own part alone."""
-        rows = self.run.job_rows(key["model"], key["dataset"], key["scene"])
-        rows = [{"round": 1, "user": "", **row} for row in rows]
-        own = [row for row in rows if all(row[name] == key[name] for name in _KEY)]
-        return sorted(own, key=itemgetter("round"))
 
     def _replay(self, key: Mapping[str, str], rows: Sequence[dict[str, Any]]) -> Block:
         benchmark = self.run.benchmark
@@ -185,7 +172,15 @@ class Sessions:
             image = Illustration(scene.pixels, close=True)
         except (SegmeterError, StopIteration) as error:
             return Note(f"The image cannot be shown: {error}", "warning")
-        frames = [_frame(row, ground_truth.shape) for row in rows]
+        frames = [
+            Frame(
+                Mask.decoded(row["mask"], ground_truth.shape),
+                round_from_json(row["prompt"]),
+                {"IoU": row["iou"]},
+                row["seconds_predict"],
+            )
+            for row in rows
+        ]
         return Replay("session", key["scene"], image, frames, ground_truth, self.goal)
 
 
@@ -206,12 +201,6 @@ def _prediction(pixels: Any, key: Mapping[str, str], row: Mapping[str, Any], tru
     )  # fmt: skip
     shown = Illustration(pixels, name, f"ground truth and {name}", outlines=outlines, close=True)
     return Gallery([shown], "Dashed: the ground truth. Filled: the prediction.")
-
-
-def _frame(row: Mapping[str, Any], shape: Sequence[int]) -> Frame:
-    prompts = round_from_json(row["prompt"])
-    mask = Mask.decoded(row["mask"], tuple(shape))
-    return Frame(mask, prompts, {"IoU": row["iou"]}, row["seconds_predict"])
 
 
 def _page(asked: Mapping[str, str]) -> int:

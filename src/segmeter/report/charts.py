@@ -11,17 +11,10 @@ from typing import Any, ClassVar, NamedTuple
 from markupsafe import Markup
 
 from segmeter.core.catalogue import short
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.sections import Bars, Chart, Line, Numbers, Points
 from segmeter.report.elements import amount, drawn
-from segmeter.report.plot_frames import (
-    BOLD,
-    Palette,
-    Place,
-    Scale,
-    fitted,
-    shortened,
-    text_width,
-)
+from segmeter.report.plot_frames import BOLD, Palette, Place, Scale, fitted, shortened, text_width
 
 _LEFT, _TOP, _BOTTOM = 40, 28, 40  # room around a plot, in pixels
 _LINE = 13.0  # height of a line of text
@@ -197,10 +190,9 @@ class _Plot:
 
         Left end and width of the area that shows it, the place, and its card with texts.
         """
-        columns: dict[float, list[tuple[Line, int]]] = {}
-        for line in self.curves:
-            for i, value in enumerate(line.x):
-                columns.setdefault(float(value), []).append((line, i))
+        columns = grouped_pairs(
+            (float(value), (line, i)) for line in self.curves for i, value in enumerate(line.x)
+        )
         if not 2 <= len(columns) <= 60:
             return []
         spots = [self.x(value) for value in sorted(columns)]

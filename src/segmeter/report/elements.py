@@ -84,21 +84,27 @@ def data_address(image: bytes) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
 
 
-@cache
-def _environment() -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def templates(*places: str, autoescape: bool = True, keep_trailing_newline: bool = False) -> Any:
+    """Templates in folders of packages, as `package/folder`; an unknown name is an error."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
-        loader=PackageLoader("segmeter.report", "assets"),
-        autoescape=True,
+    return Environment(
+        loader=ChoiceLoader([PackageLoader(*place.split("/")) for place in places]),
+        autoescape=autoescape,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        keep_trailing_newline=True,
+        keep_trailing_newline=keep_trailing_newline,
     )
+
+
+@cache
+def _environment() -> Any:
+    assets = files("segmeter.report") / "assets"
+    made = templates("segmeter.report/assets", keep_trailing_newline=True)
     made.filters |= {"path": path, "px": number}
     made.globals |= {
-        "asset": _asset,
+        "asset": lambda name: Markup((assets / name).read_text("utf-8")),  # unchanged
         "counted": counted,
         "data_address": data_address,
         "marked": marked,
@@ -106,11 +112,6 @@ def _environment() -> Any:
         "rendered": rendered,
     }
     return made
-
-
-def _asset(name: str) -> Markup:
-    """A style sheet or a script of the package, unchanged."""
-    return Markup((files("segmeter.report") / "assets" / name).read_text("utf-8"))
 
 
 _MARK = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")
@@ -125,6 +126,8 @@ protocol_note = {
 def amount(value: float | None, digits: int | None, percent: bool = False) -> str:
     """A number with its decimals and a true minus sign; a dash where there is none.
 
+    Without `digits`, a whole number has no decimals and any other three significant digits.
+
     >>> amount(-0.1234, 1, percent=True), amount(None, 2)
     ('−12.3', '–')
     """
@@ -133,7 +136,10 @@ def amount(value: float | None, digits: int | None, percent: bool = False) -> st
     scaled = value * 100 if percent else value
     if math.isinf(scaled):
         return "∞" if scaled > 0 else "−∞"
-    text = f"{scaled:.{_digits(scaled, digits)}f}"
+    if digits is None:
+        whole = float(scaled).is_integer()
+        digits = 0 if whole else max(0, 2 - math.floor(math.log10(abs(scaled))))
+    text = f"{scaled:.{digits}f}"
     if float(text) == 0:
         text = text.removeprefix("-")
     return text.replace("-", "−")
@@ -180,12 +186,10 @@ def marked(text: str) -> Markup:
     >>> marked("a < **b**")
     Markup('a &lt; <strong>b</strong>')
     """
-    return Markup(_MARK.sub(_set, str(escape(text))))
-
-
-def _set(mark: re.Match[str]) -> str:
-    code, strong = mark.groups()
-    return f"<code>{code}</code>" if code else f"<strong>{strong}</strong>"
+    plain = str(escape(text))
+    return Markup(
+        _MARK.sub(lambda m: f"<code>{m[1]}</code>" if m[1] else f"<strong>{m[2]}</strong>", plain)
+    )
 
 
 def rendered(sentence: Phrase) -> Markup:
@@ -194,27 +198,15 @@ def rendered(sentence: Phrase) -> Markup:
     >>> rendered(("needs ", Quantity("9.7 s", Value(9.7, 6.5, 16.1), "(6.5–16.1)")))
     Markup('needs 9.7 s <span class="limits">(6.5–16.1)</span>')
     """
-    return Markup("").join(
-        marked(part) if isinstance(part, str) else _quantity(part) for part in sentence
-    )
-
-
-def _quantity(part: Quantity) -> Markup:
-    if not part.limits:
-        return marked(part.text)
-    return marked(part.text) + Markup(' <span class="limits">{}</span>').format(part.limits)
+    written = Markup("")
+    for part in sentence:
+        written += marked(part.text if isinstance(part, Quantity) else part)
+        if isinstance(part, Quantity) and part.limits:
+            written += Markup(' <span class="limits">{}</span>').format(part.limits)
+    return written
 
 
 def paragraphs(text: str) -> Markup:
     """Paragraphs, parted by blank lines."""
     parts = [part.strip() for part in text.split("\n\n") if part.strip()]
     return Markup("\n").join(Markup("<p>{}</p>").format(marked(part)) for part in parts)
-
-
-def _digits(value: float, digits: int | None) -> int:
-    """The requested digits; else none for whole numbers and three significant ones."""
-    if digits is not None:
-        return digits
-    if float(value).is_integer():
-        return 0
-    return max(0, 2 - math.floor(math.log10(abs(value))))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import groupby
-from typing import Any, Literal
+from typing import Literal
 
 from segmeter.core.rows import measure_column
 from segmeter.core.scores_by_step import quoted
@@ -40,7 +40,10 @@ def to_csv(table: Table, *, limits: bool = True) -> str:
 
     Headings are identifiers, which programs take as names: `clicks_to_90`, `clicks_to_90_low`.
     """
-    wide = [_has_limits(table, k) for k in range(len(table.columns))]
+    wide = [
+        any(isinstance(cell := row[k], Value) and cell.low is not None for row in table.rows)
+        for k in range(len(table.columns))
+    ]
     heads: list[object] = []
     for name, three in zip(_names(table.columns), wide, strict=True):
         heads += [name, f"{name}_low", f"{name}_high"] if three else [name]
@@ -203,11 +206,6 @@ def _titled(column: Column) -> str:
     return f"{column.title} ({column.unit})" if column.unit else column.title
 
 
-def _has_limits(table: Table, k: int) -> bool:
-    cells = [row[k] for row in table.rows]
-    return any(isinstance(cell, Value) and cell.low is not None for cell in cells)
-
-
 def _fields(cell: Cell, limits: bool, column: Column) -> list[object]:
     scale = 100 if column.percent else 1
 
@@ -263,7 +261,8 @@ def objects_csv(run: Run) -> str | None:
     for row in rows:
         held = row["groups"] or {}
         cells = [row[name] for name in names] + [held.get(name) for name in groups]
-        lines.append(["" if v is None else harmless(_text(v)) for v in cells])
+        plain = (json.dumps(v) if isinstance(v, list) else v for v in cells)
+        lines.append(["" if v is None else harmless(v) for v in plain])
     return _lines(lines)
 
 
@@ -292,7 +291,3 @@ def _query(run: Run, known: list[str]) -> str:
         *after, *ends, _WAITED, groups,
     ]  # fmt: skip
     return f"select {key}, {', '.join(columns)} from rows group by {key} order by {key}"
-
-
-def _text(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, list) else value

@@ -12,6 +12,7 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.catalogue import short
 from segmeter.core.errors import BadInput, NotFound, suggestion
+from segmeter.core.grouping import grouped
 from segmeter.core.plans import display_names
 from segmeter.core.rows import measure_column
 from segmeter.core.scores_by_step import Tables, load_tables
@@ -61,8 +62,7 @@ def draw_measure(run: Results, measure: str, protocol: str, path: Path) -> None:
     room = 0.05 * (high - low) or 0.05  # one range for all panels
     y = Axis(f"mean {measure.replace('iou', 'IoU')}", low - room, high + room)
     charts = []
-    for dataset, user in dict.fromkeys((t.dataset, t.user) for t in found):
-        here = [t for t in found if (t.dataset, t.user) == (dataset, user)]
+    for (dataset, user), here in grouped(found, lambda t: (t.dataset, t.user)).items():
         objects, images = len(here[0].keys), len(set(here[0].clusters))
         title = f"{names.get(dataset, dataset)}, {user} ({objects} objects, {images} images)"
         charts.append(Chart(title, Axis("round"), y, [lines[t.key] for t in here]))
@@ -115,17 +115,11 @@ def _dots(panel: Any, mark: Points, colour: str, label: str) -> None:
 
 def _axes(panel: Any, chart: Chart) -> None:
     panel.set_title(_text(chart.title), fontsize=8)
-    panel.set(
-        xlabel=_text(chart.x.title),
-        ylabel=_text(chart.y.title),
-        xscale=chart.x.scale,
-        yscale=chart.y.scale,
-        xlim=(chart.x.low, chart.x.high),
-        ylim=(chart.y.low, chart.y.high),
-    )
-    for axis, ticks in ((chart.x, panel.set_xticks), (chart.y, panel.set_yticks)):
+    for axis, side in ((chart.x, "x"), (chart.y, "y")):
+        panel.set(**{f"{side}label": _text(axis.title), f"{side}scale": axis.scale,
+                     f"{side}lim": (axis.low, axis.high)})  # fmt: skip
         if axis.ticks is not None:
-            ticks(list(axis.ticks))
+            panel.set(**{f"{side}ticks": list(axis.ticks)})
 
 
 def _text(name: str) -> str:

@@ -52,25 +52,24 @@ class Album:
     def __init__(self) -> None:
         self._images: dict[str, tuple[Window, str]] = {}
         self._outlines: dict[str, str] = {}
-        self._volumes: set[str] = set()
+        self.volumes: set[str] = set()  # whose voxels the page holds already
 
     def add(self, image: Illustration, window: Window) -> str:
         """Store the shown part of an image; the id to refer to."""
-        raw = image.pixels if isinstance(image.pixels, bytes) else image.pixels.tobytes()
+        pixels = image.pixels
+        raw = pixels if isinstance(pixels, bytes) else pixels.tobytes()
         key = "p" + fingerprint(raw, window, size=6)
-        if key not in self._images:
-            self._images[key] = _image(image, window)
+        if key in self._images:
+            return key
+        if isinstance(pixels, bytes):
+            self._images[key] = Window(0, 0, *_size(image)), data_address(pixels)
+        else:
+            self._images[key] = window, data_address(_compressed(pixels, window))
         return key
 
     def outline(self, route: str) -> str:
         """Store an outline; the id to refer to."""
         return self._outlines.setdefault(route, f"o{len(self._outlines)}")
-
-    def is_new(self, volume: str) -> bool:
-        """Whether a volume, whose voxels the page holds where they are shown first, is not yet."""
-        new = volume not in self._volumes
-        self._volumes.add(volume)
-        return new
 
     def defs(self) -> Markup:
         """The hidden drawing that holds them."""
@@ -149,13 +148,6 @@ def _places(prompt: Prompt) -> list[tuple[float, ...]]:
             return list(points)
         case _:
             return []
-
-
-def _image(image: Illustration, window: Window) -> tuple[Window, str]:
-    """The place of an image in its scene, and its address."""
-    if isinstance(image.pixels, bytes):
-        return Window(0, 0, *_size(image)), data_address(image.pixels)
-    return window, data_address(_compressed(image.pixels, window))
 
 
 def _compressed(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], window: Window) -> bytes:
@@ -268,13 +260,7 @@ def overlay(pixels: Bytes, masks: Sequence[Mask], opacity: float = 0.55) -> Byte
     colours = np.array([(0, 0, 0), *map(colour_of, range(len(masks)))], dtype=np.float32)
     mixed = (1 - opacity) * pixels + opacity * colours[owner]
     shown = np.where((owner > 0)[..., None], mixed, pixels)
-    shown[_borders(owner)] = 255
+    # Pixels whose right or lower neighbour belongs to another mask.
+    shown[:, :-1][owner[:, :-1] != owner[:, 1:]] = 255
+    shown[:-1][owner[:-1] != owner[1:]] = 255
     return np.asarray(shown.round(), dtype=np.uint8)
-
-
-def _borders(owner: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
-    """Pixels whose right or lower neighbour belongs to another mask."""
-    found = np.zeros(owner.shape, dtype=bool)
-    found[:, :-1] |= owner[:, :-1] != owner[:, 1:]
-    found[:-1] |= owner[:-1] != owner[1:]
-    return found

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
-from segmeter.core.masks import Mask
 from segmeter.report.elements import as_script, data_address, filled
 from segmeter.report.images import colour_of
 
@@ -20,28 +19,8 @@ Facts = Sequence[tuple[str, str]]
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class ShownMask:
-    """A mask with the model's score of it, its stability, and the click that made it, `(y, x)`."""
-
-    mask: Mask
-    score: float
-    stability: float
-    point: tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """An image in the list: its name, its page, a small image (JPEG), how many masks."""
-
-    name: str
-    page: str
-    thumbnail: bytes
-    masks: int
-
-
 def masks_page(
-    title: str, image: bytes, shape: tuple[int, int], masks: Sequence[ShownMask], facts: Facts
+    title: str, image: bytes, shape: tuple[int, int], masks: Sequence[Any], facts: Facts
 ) -> str:
     """The page of one image, as HTML text that needs nothing else.
 
@@ -51,6 +30,9 @@ def masks_page(
         The image as JPEG or PNG bytes.
     shape
         `(H, W)` of the masks.
+    masks
+        Objects with a `mask`, the model's `score` of it, its `stability`, and the `point` of the
+        click that made it, `(y, x)`.
     facts
         Names and values to print next to it.
     """
@@ -63,12 +45,15 @@ def masks_page(
     return filled("masks.html", title=title, facts=facts, data=as_script(data))
 
 
-def listing_page(title: str, images: Sequence[Listed], facts: Facts) -> str:
-    """The page that lists all images, each with a link to its own."""
+def listing_page(title: str, images: Sequence[Mapping[str, Any]], facts: Facts) -> str:
+    """The page that lists all images, each with a link to its own.
+
+    An image has a `name`, a `page`, a `thumbnail` (JPEG), and the number of its `masks`.
+    """
     return filled("mask_list.html", title=title, facts=facts, images=images)
 
 
-def _fields(one: ShownMask) -> list[Any]:
+def _fields(one: Any) -> list[Any]:
     stability = None if one.stability != one.stability else round(one.stability, 4)
     y, x = one.point
     counts = one.mask.encoded()
@@ -82,30 +67,20 @@ _UNKNOWN = 65535  # stands for a place where no click would be valid
 class ShownMap:
     """Scores of clicks on an image.
 
-    Attributes
-    ----------
-    image
-        The scene as JPEG or PNG bytes, of `shape` `(H, W)`.
-    maps
-        Scores 0 to 1 by name, `(rows, columns)`, NaN where nothing was tried; the pixel of
-        row i and column j is `low + stride * (i, j)`.
-    centre
-        The click of the usual simulated user, `(y, x)`.
+    `maps` has scores 0 to 1 by name, `(rows, columns)`, NaN where nothing was tried; the pixel of
+    row i and column j is `low + stride * (i, j)`.
     """
 
-    image: bytes
-    shape: tuple[int, int]
+    image: bytes  # the scene as JPEG or PNG
+    shape: tuple[int, int]  # (H, W)
     maps: Mapping[str, Floats]
     low: tuple[int, int]
     stride: int
-    centre: tuple[int, int]
+    centre: tuple[int, int]  # the click of the usual simulated user, (y, x)
 
 
 def map_page(
-    title: str,
-    shown: ShownMap,
-    facts: Facts,
-    figures: Sequence[tuple[str, bytes]] = (),
+    title: str, shown: ShownMap, facts: Facts, figures: Sequence[tuple[str, bytes]] = ()
 ) -> str:
     """The page as HTML text.
 

@@ -6,6 +6,7 @@ import base64
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from markupsafe import Markup
@@ -92,7 +93,8 @@ class _Drawing:
             case list():
                 drawn = [replay_view(replay, self.album) for replay in block]
             case Table():
-                self._note_protocols(block)
+                cells = [cell for row in block.rows for cell in row]
+                self.protocols |= {cell.protocol for cell in cells if isinstance(cell, Label)}
                 drawn = table_view(block, self.palette), _links(block)
             case Chart():
                 drawn = [self._chart(block, *size) for size in (_WIDE, _NARROW)]
@@ -110,10 +112,6 @@ class _Drawing:
 
     def _chart(self, chart: Chart, width: int, height: int) -> Markup:
         return chart_svg(chart, self.palette, width, height)
-
-    def _note_protocols(self, table: Table) -> None:
-        cells = [cell for row in table.rows for cell in row]
-        self.protocols |= {cell.protocol for cell in cells if isinstance(cell, Label)}
 
     def _id(self, title: str) -> str:
         stem = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
@@ -134,15 +132,11 @@ def _curve_names(sections: Sequence[Section]) -> Iterator[str]:
 
 def _grouped(blocks: Sequence[Block]) -> list[Block | list[Replay]]:
     """Replays that follow each other, as one list."""
-    grouped: list[Block | list[Replay]] = []
-    for block in blocks:
-        if not isinstance(block, Replay):
-            grouped.append(block)
-        elif grouped and isinstance(grouped[-1], list):
-            grouped[-1].append(block)
-        else:
-            grouped.append([block])
-    return grouped
+    found: list[Any] = []
+    for replays, some in groupby(blocks, lambda block: isinstance(block, Replay)):
+        inside = list(some)
+        found += [inside] if replays else inside
+    return found
 
 
 def _links(table: Table) -> list[dict[str, str]]:

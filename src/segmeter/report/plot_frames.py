@@ -54,8 +54,11 @@ class Scale:
         return self.start + (self.end - self.start) * min(max(share, -0.05), 1.05)
 
     def label(self, tick: float) -> str:
-        """A tick's text, with as many decimals as the ticks need."""
-        return amount(tick, _needed(self.ticks, self.axis.percent), self.axis.percent)
+        """A tick's text, with as many decimals as the ticks need, at most three."""
+        percent = self.axis.percent
+        shown = [t * 100 if percent else t for t in self.ticks]
+        enough = (k for k in range(3) if all(abs(round(t, k) - t) < 1e-9 for t in shown))
+        return amount(tick, next(enough, 3), percent)
 
     def legible(self) -> Sequence[float]:
         """The ticks whose labels do not touch: all of them, or every second, or every fourth..."""
@@ -81,7 +84,8 @@ def fitted(axis: Axis, values: Sequence[float], start: float, end: float, wanted
         if low <= 0:
             low = min((v for v in known if v > 0), default=1e-3)
         high = max(high, low * 1.001)
-        ticks = axis.ticks or _decades(low, high)
+        powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        ticks = axis.ticks or [m * 10.0**p for p in powers for m in (1, 2, 5)]
         return Scale(axis, low, high, start, end, tuple(t for t in ticks if low <= t <= high))
     size = max(1.0, abs(low), abs(high))
     if high - low <= _FLAT * size:
@@ -110,19 +114,6 @@ def round_ticks(low: float, high: float, wanted: int) -> tuple[float, ...]:
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return tuple(round(k * step, 10) for k in range(first, last + 1))
-
-
-def _decades(low: float, high: float) -> list[float]:
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    return [m * 10.0**p for p in powers for m in (1, 2, 5)]
-
-
-def _needed(ticks: Sequence[float], percent: bool) -> int:
-    shown = [t * 100 if percent else t for t in ticks]
-    for digits in range(4):
-        if all(abs(round(t, digits) - t) < 1e-9 for t in shown):
-            return digits
-    return 3
 
 
 _DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4", "5 2 1 2 1 2")

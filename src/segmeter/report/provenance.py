@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import PurePath
-from typing import Any
 
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.catalogue import short
 from segmeter.core.citations import entries, sources
 from segmeter.core.errors import SegmeterError
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.measures import Measure
-from segmeter.core.plans import Plan, display_names
+from segmeter.core.plans import display_names
 from segmeter.core.received_runs import received
 from segmeter.core.sections import Column, Note, Section, Table
 from segmeter.core.wording import counted
@@ -21,15 +22,9 @@ from segmeter.store import Run
 
 _FEW = 6
 _LIBRARIES = (
-    "segmeter",
-    "python",
-    "numpy",
-    "scipy",
-    "opencv-python-headless",
-    "torch",
-    "transformers",
+    "segmeter", "python", "numpy", "scipy", "opencv-python-headless", "torch", "transformers",
     "pyarrow",
-)
+)  # fmt: skip
 
 
 def missing(run: Results) -> Section:
@@ -49,7 +44,9 @@ def missing(run: Results) -> Section:
         ]
         for (model, dataset), scenes in lacking.items()
     ]
-    rows += [["", part, _damage(part, why)] for part, why in run.damaged.items()]
+    for part, why in run.damaged.items():
+        jobs = "what is left out" if "/compacted-" in part else "its job"
+        rows.append(["", part, f"damaged ({why}); the same command runs {jobs} again"])
     if not rows:
         segmenters = "model" if run.plan.kind == "model" else "method"
         return Section("Missing results", f"None: every scene has a result for every {segmenters}.")
@@ -58,14 +55,9 @@ def missing(run: Results) -> Section:
     results = (
         "1 result is missing and counts" if count == 1 else f"{count} results are missing and count"
     )
-    columns = [Column("model"), Column("scene"), Column("why")]
-    return Section(
-        "Missing results",
-        blocks=[
-            Note(f"{results} in no number on this page.", "warning"),
-            Table("missing", columns, rows),
-        ],
-    )
+    note = Note(f"{results} in no number on this page.", "warning")
+    table = Table("missing", [Column("model"), Column("scene"), Column("why")], rows)
+    return Section("Missing results", blocks=[note, table])
 
 
 def rounds_text(run: Results) -> str:
@@ -154,11 +146,6 @@ def _jobs_without_rows(run: Results) -> int:
     return noted[-1] - found["jobs"] if noted else 0
 
 
-def _damage(part: str, why: str) -> str:
-    jobs = "what is left out" if "/compacted-" in part else "its job"
-    return f"damaged ({why}); the same command runs {jobs} again"
-
-
 def _named(scenes: Sequence[str]) -> str:
     """A few names, and how many more."""
     if len(scenes) <= _FEW:
@@ -168,6 +155,8 @@ def _named(scenes: Sequence[str]) -> str:
 
 def _plan_table(run: Results) -> Table:
     plan = run.plan
+    drawn = "" if plan.sample is None else f"a random sample of {plan.sample} of each dataset"
+    first = "" if plan.limit is None else f"the first {plan.limit} of each dataset"
     facts = {
         "plan": plan.id,
         "benchmark": plan.benchmark,
@@ -177,7 +166,7 @@ def _plan_table(run: Results) -> Table:
         "measures": ", ".join(plan.measures),
         "seed": str(plan.seed),
         "threads per worker": str(plan.threads),
-        "scenes": _scenes(plan),
+        "scenes": ", then ".join(filter(None, (drawn, first))) or "all",
         **{key: str(value) for key, value in plan.options.items()},
     }
     rows = [[key, value] for key, value in facts.items() if value]
@@ -215,78 +204,43 @@ def _data_table(run: Results) -> Table:
 
 
 def _command_table(run: Results) -> Table:
-    rows = [
-        [entry.get("at", ""), _typed(entry.get("command", "")), _machine(entry), _versions(entry)]
-        for entry in run.provenance.get("commands", [])
-    ]
+    rows, words = [], {"cores": "{} cores", "load": "load {}"}
+    for entry in run.provenance.get("commands", []):
+        # The program by its name, not by where it is installed.
+        program, _, more = entry.get("command", "").partition(" ")
+        facts = {k: v for k, v in entry.get("machine", {}).items() if v is not None}
+        machine = ", ".join(words.get(key, "{}").format(v) for key, v in facts.items())
+        versions = ", ".join(f"{name} {v}" for name, v in entry.get("libraries", {}).items())
+        typed = f"{PurePath(program).name} {more}".strip()
+        rows.append([entry.get("at", ""), typed, machine, versions])
     columns = [Column("when"), Column("command"), Column("machine"), Column("libraries")]
     return Table("commands", columns, rows, "Commands and machines")
 
 
-def _typed(command: str) -> str:
-    """A command as it was typed: the program by its name, not by where it is installed."""
-    program, _, words = command.partition(" ")
-    return f"{PurePath(program).name} {words}".strip()
-
-
-def _machine(entry: Mapping[str, Any]) -> str:
-    words = {"cores": "{} cores", "load": "load {}"}
-    machine = entry.get("machine", {})
-    return ", ".join(words.get(key, "{}").format(v) for key, v in machine.items() if v is not None)
-
-
-def _versions(entry: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in entry.get("libraries", {}).items())
-
-
-def _scenes(plan: Plan) -> str:
-    """Which scenes of each dataset were used."""
-    drawn = "" if plan.sample is None else f"a random sample of {plan.sample} of each dataset"
-    first = "" if plan.limit is None else f"the first {plan.limit} of each dataset"
-    return ", then ".join(filter(None, (drawn, first))) or "all"
-
-
 def citations_of(run: Results) -> dict[str, str]:
-    """The citation of each thing that the run used; nothing that it names is run or contacted."""
+    """The citation of each thing that the run used; nothing that it names is run or contacted.
+
+    Benchmarks that are not installed and datasets that are not on this machine are left out.
+    """
+    plan, found = run.plan, dict[str, str]()
     with received():
-        return _citations(run)
-
-
-def _citations(run: Results) -> dict[str, str]:
-    plan = run.plan
-    found = dict(_benchmark(run))
-    for name, facts in run.provenance["segmenters"].items():
-        found[f"{plan.kind} {name}"] = str(facts.get("citation", ""))
-    for spec in plan.datasets:
-        found[f"dataset {spec.name}"] = _of_data(str(spec))
-    for name in plan.measures:
-        card = catalogue.measures.make(name) if name in catalogue.measures.names() else None
-        found[f"measure {name}"] = card.cite if isinstance(card, Measure) else ""
+        with suppress(SegmeterError):
+            found |= catalogue.benchmarks.make(plan.benchmark).citations
+        for name, facts in run.provenance["segmenters"].items():
+            found[f"{plan.kind} {name}"] = str(facts.get("citation", ""))
+        for spec in plan.datasets:
+            with suppress(SegmeterError):
+                made = catalogue.datasets.make(str(spec))
+                found[f"dataset {spec.name}"] = str(made.card.citation)
+        for name in plan.measures:
+            card = catalogue.measures.make(name) if name in catalogue.measures.names() else None
+            found[f"measure {name}"] = card.cite if isinstance(card, Measure) else ""
     return {what: text for what, text in found.items() if text and text != "nothing to cite"}
-
-
-def _benchmark(run: Results) -> Mapping[str, str]:
-    """Citations of the run's benchmark, where it is installed."""
-    try:
-        cited: Mapping[str, str] = catalogue.benchmarks.make(run.plan.benchmark).citations
-    except SegmeterError:
-        return {}
-    return cited
-
-
-def _of_data(spec: str) -> str:
-    try:
-        return str(catalogue.datasets.make(spec).card.citation)
-    except SegmeterError:  # not on this machine, so its citation is unknown
-        return ""
 
 
 def bibtex(citations: dict[str, str]) -> str:
     """One entry for each source, with what it was used for; free text is a note."""
-    used: dict[str, list[str]] = {}
-    for what, text in citations.items():
-        for source in sources(text):
-            used.setdefault(source, []).append(what)
+    used = grouped_pairs((s, what) for what, text in citations.items() for s in sources(text))
     return "\n".join(_entry(number, *item) for number, item in enumerate(used.items(), 1))
 
 

@@ -23,7 +23,7 @@ from markupsafe import Markup
 from segmeter.core.masks import Mask, joint_box
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, Text
 from segmeter.core.rle import of_bits
-from segmeter.core.sections import Frame, Greys, Illustration, Outline, Replay, Slices
+from segmeter.core.sections import Frame, Illustration, Outline, Replay, Slices
 from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
 from segmeter.report.elements import amount, data_address, drawn
@@ -134,7 +134,8 @@ def slices_view(slices: Slices, album: Album) -> dict[str, Any]:
     shown = _Window.around(slices)
     voxels = np.ascontiguousarray(slices.voxels[shown.place])
     image = "v" + fingerprint(*voxels.shape, voxels.tobytes(), size=6)
-    source = data_address(mosaic(voxels)) if album.is_new(image) else ""
+    source = "" if image in album.volumes else data_address(mosaic(voxels))
+    album.volumes.add(image)
     steps = [
         {"mask": shown.runs(f.mask), "prompts": [d for p in f.prompts for d in shown.drawn(p)]}
         for f in slices.frames
@@ -162,25 +163,24 @@ def viewer_data(slices: Slices) -> dict[str, Any]:
 def _data(slices: Slices, shown: _Window, shape: Index) -> dict[str, Any]:
     """Shape, position and grey values of the voxels shown."""
     spacing_mm = (slices.header and slices.header.spacing_mm) or (1.0, 1.0, 1.0)
+    greys = slices.greys
     return {
         "shape": list(shape),
         "columns": _columns(shape[0]),
         "spacing": [s * n for s, n in zip(spacing_mm, shown.stride, strict=True)],
         "affine": slices.header.affine if slices.header else None,
         "numbers": slices.numbers,
-        "greys": _greys(slices.greys),
+        "greys": greys
+        and {
+            "codes": greys.CODES,
+            "values": greys.knots,
+            "unit": greys.unit,
+            "presets": dict(greys.presets),
+        },
         "first": list(shown.low),
         "stride": list(shown.stride),
         "every": slices.every_frame,
     }
-
-
-def _greys(greys: Greys | None) -> dict[str, Any] | None:
-    """The values of codes, for the page's script."""
-    if greys is None:
-        return None
-    known = {"codes": greys.CODES, "values": greys.knots, "unit": greys.unit}
-    return {**known, "presets": dict(greys.presets)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,21 +274,21 @@ def _still(slices: Slices, shown: _Window, album: Album) -> Markup:
         (slices.ground_truth, "ground_truth"),
     )
     upright = not slices.every_frame
-    outlines = [Outline(_plane(mask, z, upright), role) for mask, role in shown_masks if mask]
+    outlines = []
+    for mask, role in shown_masks:
+        if mask:
+            plane = mask.slice(z)
+            # As radiologists see it: front up, the patient's right left.
+            turned = Mask.of(np.ascontiguousarray(plane.dense()[::-1, ::-1])) if upright else plane
+            outlines.append(Outline(turned, role))
     pixels, shown_as = slices.voxels[z], f"frame {z * slices.every_frame}"
     if upright:
-        plane = pixels[::-1, ::-1]
-        pixels = np.ascontiguousarray(slices.greys.windowed(plane) if slices.greys else plane)
+        seen = pixels[::-1, ::-1]
+        pixels = np.ascontiguousarray(slices.greys.windowed(seen) if slices.greys else seen)
         word, first, step = slices.numbers[0]
         shown_as = f"axial slice {word} {first + step * z}"
     alt = f"{slices.title}: {shown_as}"
     return image_svg(Illustration(pixels, alt=alt, outlines=outlines, close=True), album)
-
-
-def _plane(mask: Mask, z: int, upright: bool) -> Mask:
-    """A slice of a mask; upright as radiologists see it: front up, the patient's right left."""
-    shown = mask.slice(z)
-    return Mask.of(np.ascontiguousarray(shown.dense()[::-1, ::-1])) if upright else shown
 
 
 def _frame_texts(step: Frame) -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 from segmeter import __version__
@@ -16,6 +17,7 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, PaperLayout, SummaryRow
 from segmeter.core.catalogue import short
 from segmeter.core.errors import BadInput, NotFound, check_choice, suggestion
+from segmeter.core.grouping import grouped
 from segmeter.core.plans import display_names
 from segmeter.core.received_runs import received
 from segmeter.core.sections import Block, Cell, Column, Note, Section, Table, Value
@@ -32,29 +34,16 @@ _FEW = 6
 
 @dataclass(frozen=True, slots=True)
 class TableChoice:
-    """Choices of a paper's author; empty fields leave the usual table.
+    """Choices of a paper's author; empty fields leave the usual table."""
 
-    Attributes
-    ----------
-    columns
-        Statistics in their order, such as `("noc@80", "noc@90")`.
-    models, datasets
-        Which of them, in their order.
-    names
-        Display names of models and datasets.
-    """
-
-    columns: Sequence[str] = ()
+    columns: Sequence[str] = ()  # statistics in their order
     models: Sequence[str] = ()
     datasets: Sequence[str] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)  # as models and datasets are shown
 
 
 def table_text(
-    run: Run,
-    kind: Format = "tex",
-    protocol: str = "corrected",
-    choice: TableChoice | None = None,
+    run: Run, kind: Format = "tex", protocol: str = "corrected", choice: TableChoice | None = None
 ) -> str:
     """A run's table as its papers print it, as text."""
     return WRITERS[kind](paper_table(run, protocol, choice), limits=False)
@@ -85,7 +74,7 @@ def paper_table(run: Run, protocol: str = "corrected", choice: TableChoice | Non
         named = choice.names.get(model) or choice.names.get(short(model)) or short(model)
         body.append([named, *([sizes.get(model)] if sizes else [])])
     columns = [Column("method"), *([Column("Params (M)", digits=1)] if sizes else [])]
-    places = _by_place(rows)
+    places = grouped(rows, lambda row: (row.dataset, row.user))
     several = len({user for _, user in places}) > 1
     for (dataset, user), here in places.items():
         group = names.get(dataset, dataset) + (f", {user}" if several else "")
@@ -97,14 +86,6 @@ def paper_table(run: Run, protocol: str = "corrected", choice: TableChoice | Non
             line += own
     caption = _caption(run, layout, places, names, protocol)
     return Table(f"{run.plan.benchmark}-{protocol}", columns, body, caption)
-
-
-def _by_place(rows: Sequence[SummaryRow]) -> dict[tuple[str, str], list[SummaryRow]]:
-    """Rows by dataset and user."""
-    places: dict[tuple[str, str], list[SummaryRow]] = {}
-    for row in rows:
-        places.setdefault((row.dataset, row.user), []).append(row)
-    return places
 
 
 def _place_columns(
@@ -125,12 +106,12 @@ def _place_columns(
     return [*([number] if uneven else []), *columns.values()], cells
 
 
+_model = attrgetter("model")
+
+
 def _counts(rows: Sequence[SummaryRow]) -> dict[str, int]:
     """How many objects each model was scored on."""
-    most: dict[str, int] = {}
-    for row in rows:
-        most[row.model] = max(row.targets, most.get(row.model, 0))
-    return most
+    return {m: max(row.targets for row in own) for m, own in grouped(rows, _model).items()}
 
 
 def _chosen(
@@ -172,10 +153,7 @@ def _shown(
 ) -> dict[str, str]:
     """Statistics of the columns with their headings: those of the layout, or as chosen."""
     known = list(dict.fromkeys(row.statistic for row in rows if row.statistic in cards))
-    for name in columns:
-        if name not in known:
-            hint = suggestion(name, known)
-            raise NotFound(f"the run has no statistic '{name}';{hint} it has {', '.join(known)}")
+    _places("statistic", columns, {name: (name, name) for name in known})
     if columns:
         return {name: cards[name].title for name in columns}
     shown = {name: title for name, title in layout.columns.items() if name in known}
@@ -218,10 +196,9 @@ def _caption(
 
 def _sizes(run: Run) -> dict[str, float]:
     """Millions of parameters of each model, where its rows say so; classical ones have none."""
-    known = run.provenance["segmenters"]
-    counts = {name: str(facts.get("parameters", "")) for name, facts in known.items()}
-    known = {name: int(text) for name, text in counts.items() if text.isdecimal()}
-    return {name: count / 1e6 for name, count in known.items() if count}
+    known = run.provenance["segmenters"].items()
+    counts = {name: str(facts.get("parameters", "")) for name, facts in known}
+    return {n: int(t) / 1e6 for n, t in counts.items() if t.isdecimal() and int(t)}
 
 
 _WIDTH = 6
@@ -271,7 +248,7 @@ def _tables(
     """One table per dataset and user, ordered by its first statistic."""
     blocks: list[Block] = []
     best = standing_out(rows, found, cards)
-    for (dataset, user), here in _by_place(rows).items():
+    for (dataset, user), here in grouped(rows, lambda row: (row.dataset, row.user)).items():
         known = list(dict.fromkeys(r.statistic for r in here if r.statistic in cards))
         shown = [cards[m] for m in ([m for m in headline if m in known] or known)[:_WIDTH]]
         if not shown:

@@ -73,7 +73,9 @@ def table_view(table: Table, palette: Palette | None = None) -> TableView:
         room = max((len(spread(c, column)) for c in cells if isinstance(c, Value)), default=0)
         scale = _scale(column, cells) if column.plot else None
         best = _best(column, cells, kinds)
-        layouts.append(_ColumnLayout(column, best, scale, _span(column, cells), room))
+        numbers = _numbers(cells) if column.shade else []
+        span = (min(numbers), max(numbers)) if numbers else None
+        layouts.append(_ColumnLayout(column, best, scale, span, room))
     heads = [(one.column, _ruler(one.scale) if one.scale else None) for one in layouts]
     rows = []
     for i, row in enumerate(table.rows):
@@ -96,13 +98,11 @@ def _inline_px(heads: list[tuple[Column, Markup | None]], rows: list[list[CellVi
     for (column, axis), *cells in zip(heads, *rows, strict=True):
         words = 7 * max(len(column.title), len(column.unit))
         strip = _STRIP + 12 if axis else 0
-        total += 14 + strip + max([words, *map(_cell_px, cells)])
+        sizes = (
+            8 * len(c.text) + 7 * len(c.interval + c.protocol) + 30 * bool(c.key) for c in cells
+        )
+        total += 14 + strip + max([words, *sizes])
     return total
-
-
-def _cell_px(cell: CellView) -> float:
-    key = 30 if cell.key else 0
-    return key + 8 * len(cell.text) + 7 * (len(cell.interval) + len(cell.protocol))
 
 
 def _name(cell: Cell) -> str:
@@ -213,11 +213,6 @@ def _ruler(scale: Scale) -> Markup:
     first = 0.0 if 0.0 in scale.ticks else scale.ticks[0]
     ends = [first, scale.ticks[-1]] if scale.ticks[-1] != first else [first]
     return drawn("ruler", _STRIP, scale, ends)
-
-
-def _span(column: Column, cells: list[Cell]) -> tuple[float, float] | None:
-    numbers = _numbers(cells)
-    return (min(numbers), max(numbers)) if column.shade and numbers else None
 
 
 def _tint(value: float | None, span: tuple[float, float] | None) -> str:

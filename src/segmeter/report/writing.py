@@ -11,7 +11,7 @@ from segmeter import __version__
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.catalogue import short
-from segmeter.core.plans import Plan, display_names, with_titles
+from segmeter.core.plans import display_names, with_titles
 from segmeter.core.received_runs import received
 from segmeter.core.sections import Answer, Block, Note, Section
 from segmeter.core.wording import counted
@@ -85,17 +85,21 @@ def warned(run: Run, sections: Sequence[Section]) -> list[Section]:
 
 def page_of(run: Run, sections: Sequence[Section]) -> Page:
     """Title and facts of a run's page: what was measured, on how much, how long."""
-    plan = run.plan
-    names = display_names(plan.datasets)
+    plan, names = run.plan, display_names(run.plan.datasets)
+    models = [short(spec.name) for spec in plan.segmenters]
+    if len(set(models)) < len(models):  # options tell them apart
+        models = [short(str(spec)) for spec in plan.segmenters]
+    users = [str(user) for user in plan.users]
+    shown = _listed(users) if len(users) < 5 else f"{users[0]} and {len(users) - 1} others"
     with received(not run.trust):
         entry = catalogue.benchmarks.entry(plan.benchmark)
     commands = run.provenance["commands"]
     return Page(
-        title=f"{plan.benchmark}: {_listed(_segmenters(plan))} on {_listed(names.values())}",
+        title=f"{plan.benchmark}: {_listed(models)} on {_listed(names.values())}",
         subtitle=entry.summary,
         facts=[
             _extent(run),
-            f"{rounds_text(run)} with {_users(plan)}" if plan.users else "",
+            f"{rounds_text(run)} with {shown}" if users else "",
             f"run {commands[-1]['at'][:10]}" if commands else "",
             f"segmeter {__version__}",
         ],
@@ -117,19 +121,7 @@ def _extent(run: Results) -> str:
     return f"{counted(row['objects'], 'object')} in {scenes}" if row["objects"] else scenes
 
 
-def _segmenters(plan: Plan) -> list[str]:
-    """Names of the models; options are left out where names alone are unique."""
-    names = [short(spec.name) for spec in plan.segmenters]
-    return names if len(set(names)) == len(names) else [short(str(s)) for s in plan.segmenters]
-
-
-def _users(plan: Plan) -> str:
-    """Names of the users; of many only the first and the number of others."""
-    first, *others = map(str, plan.users)
-    return _listed([first, *others]) if len(others) < 4 else f"{first} and {len(others)} others"
-
-
 def _listed(names: Iterable[str]) -> str:
     """`a, b and c`."""
-    *most, last = names
+    *most, last = names or [""]
     return f"{', '.join(most)} and {last}" if most else last

@@ -124,14 +124,7 @@ def jobs_in(name: str, file: Any) -> CompactedFile:
             str(job): stored["provenances"][number] for job, _, number, _ in stored["jobs"]
         }
         written = {str(job): int(at) for job, _, _, at in stored["jobs"]}
-    except (
-        ValueError,
-        RecursionError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-    ) as error:
+    except (*BAD_FILE, RecursionError, LookupError, AttributeError) as error:
         raise BadInput("it has no index of its jobs") from error
     wrong = _wrong_index(jobs, file.metadata)
     if wrong:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.seeds import fingerprint
 from segmeter.store.compacted_files import (
     CompactedFile,
@@ -189,11 +190,11 @@ def _true(job: JobRows) -> bool:
 def _small(folder: RunFolder, where: str, few: int) -> list[DataFile]:
     """Small compacted files that may be joined, if there are `few` of a kind or more."""
     sizes = {held.name: held.bytes for held in folder.place.files(where)}
-    kinds: defaultdict[tuple[str, str], list[DataFile]] = defaultdict(list)
-    for file in folder.layout(where).files:
-        index = file.compacted
-        if index is None or not file.whole or sizes.get(file.name, 0) >= _MOST_BYTES // 2:
-            continue
-        if len(index.jobs) < _MOST_JOBS:
-            kinds[_compacted_kind(index)].append(file)
-    return [file for files in kinds.values() if len(files) >= few for file in files]
+    small = (
+        (_compacted_kind(file.compacted), file)
+        for file in folder.layout(where).files
+        if file.compacted is not None and file.whole and len(file.jobs) < _MOST_JOBS
+        if sizes.get(file.name, 0) < _MOST_BYTES // 2
+    )
+    kinds = grouped_pairs(small).values()
+    return [file for files in kinds if len(files) >= few for file in files]

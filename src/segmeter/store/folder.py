@@ -126,14 +126,6 @@ class RunFolder:
         text = json.dumps([*held, dict(entry)], indent=1)
         self.place.put("provenance.json", text.encode())
 
-    def replace_plan(self, plan: Plan) -> None:
-        """Replace the plan by a wider one; the caller holds the lock."""
-        self.place.put("plan.json", plan.to_json().encode())
-
-    def alone(self, job: Job) -> bool:
-        """Whether a job's rows have a file of their own, as those of a running job do."""
-        return self.place.exists(f"jobs/{job.id}.parquet")
-
     def finished(self) -> set[str]:
         """Ids of all jobs whose rows lie here."""
         return self.layout().jobs
@@ -246,7 +238,7 @@ def _differences(held: Plan, plan: Plan) -> str:
     for name in names:
         there, asked = getattr(held, name), getattr(plan, name)
         if name != "fingerprints":
-            differences.append(f"{in_words(name)} {_value(there)} (not {_value(asked)})")
+            differences.append(f"{in_words(name)} {value_text(there)} (not {value_text(asked)})")
     return " and ".join(differences)
 
 
@@ -255,10 +247,13 @@ def _changed_data(held: Plan, plan: Plan) -> list[str]:
     return [n for n, d in plan.fingerprints.items() if held.fingerprints.get(n, d) != d]
 
 
-def _value(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """The value of a field of a plan, in a message."""
     if isinstance(value, Mapping):
         return ", ".join(f"{k}={v}" for k, v in value.items()) or "none"
-    return quoted_list(value) if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        return quoted_list(value)
+    return "unset" if value is None else str(value)
 
 
 def _way_out(held: Plan, plan: Plan) -> str:
@@ -319,32 +314,20 @@ _INSIDE = ("jobs", "errors", "quarantine", "tables")
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """Facts about a run.
+    """Facts about a run."""
 
-    Attributes
-    ----------
-    run
-        Its folder or address.
-    jobs
-        How many jobs its plan has; None where no command has noted it.
-    last
-        When the last command worked on it, in UTC; empty if that is not known.
-    problem
-        Why it cannot be read; empty if it can.
-    """
-
-    run: str
+    run: str  # its folder or address
     benchmark: str = ""
     models: tuple[str, ...] = ()
     datasets: tuple[str, ...] = ()
     plan: str = ""
     done: int = 0
-    jobs: int | None = None
+    jobs: int | None = None  # how many its plan has; None where no command has noted it
     errors: int = 0
-    last: str = ""
+    last: str = ""  # when the last command worked on it, in UTC
     bytes: int = 0
     files: int = 0
-    problem: str = ""
+    problem: str = ""  # why it cannot be read
 
 
 def list_runs(folder: Address = "runs") -> list[RunFacts]:

@@ -45,18 +45,10 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The files of a folder.
+    """The files of a folder."""
 
-    Attributes
-    ----------
-    files
-        Files of one job, then compacted ones.
-    damaged
-        Compacted files whose footer cannot be read, and why.
-    """
-
-    files: tuple[DataFile, ...]
-    damaged: Mapping[str, str]
+    files: tuple[DataFile, ...]  # of one job, then compacted ones
+    damaged: Mapping[str, str]  # compacted files whose footer cannot be read, and why
 
     @property
     def jobs(self) -> set[str]:

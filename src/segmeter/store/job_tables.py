@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,28 +21,17 @@ FILE = "file_"
 """The column with the number of the file that a row comes from."""
 
 _UNREADABLE = (BadInput, *BAD_FILE)
-_READERS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class RowFiles:
-    """The files of a folder whose columns are what is declared.
-
-    Attributes
-    ----------
-    files, schemas
-        What is read, and the Arrow schema of each.
-    damaged
-        What is left out, and why; grows while files are read.
-    columns
-        Every column of the files with one type.
-    """
+    """The files of a folder whose columns are what is declared."""
 
     folder: RunFolder
     files: list[DataFile]
-    schemas: list[Any]
-    damaged: dict[str, str]
-    columns: dict[str, Any]
+    schemas: list[Any]  # the Arrow schema of each file
+    damaged: dict[str, str]  # what is left out, and why; grows while files are read
+    columns: dict[str, Any]  # every column of the files with one type
 
     @classmethod
     def of(
@@ -117,14 +104,9 @@ class RowFiles:
         return pa.concat_tables([types.empty_table(), *self._tables(file, types)])
 
     def _batches(self, types: Any, number: bool) -> Iterator[Any]:
-        # Job files come first; there are few of them, the others are compacted.
-        alone = [file for file in self.files if file.compacted is None]
-        with ThreadPoolExecutor(_READERS) as pool:
-            read = pool.map(lambda file: [*self._tables(file, types)], alone)
-            compacted = (self._tables(file, types) for file in self.files[len(alone) :])
-            for k, tables in enumerate(chain(read, compacted)):
-                for table in tables:
-                    yield from (_numbered(table, k) if number else table).to_batches()
+        for k, file in enumerate(self.files):
+            for table in self._tables(file, types):
+                yield from (_numbered(table, k) if number else table).to_batches()
 
     def _tables(self, file: DataFile, types: Any) -> Iterator[Any]:
         """The rows of a file, a row group at a time; what is damaged is named."""

@@ -69,7 +69,13 @@ class LocalPlace:
         for entry in seen:
             if entry.is_symlink():
                 raise self._link(f"{folder}/{entry.name}".lstrip("/"))
-        return sorted(_stored(entry) for entry in seen if entry.is_file(follow_symlinks=False))
+        plain = [e for e in seen if e.is_file(follow_symlinks=False)]
+        facts = [(e.name, e.stat(follow_symlinks=False)) for e in plain]
+        # The time of change cannot be set by who unpacks or copies files, as the other one can.
+        return sorted(
+            StoredFile(name, held.st_size, f"{held.st_mtime_ns}-{held.st_ctime_ns}-{held.st_ino}")
+            for name, held in facts
+        )
 
     def folders(self, folder: str = "") -> list[str]:
         """The folders in a folder, in order."""
@@ -264,13 +270,6 @@ def _is_there(entry: os.DirEntry[str]) -> bool:
     except FileNotFoundError:  # removed since it was listed
         return False
     return True
-
-
-def _stored(entry: os.DirEntry[str]) -> StoredFile:
-    found = entry.stat(follow_symlinks=False)
-    # The time of change cannot be set by who unpacks or copies files, as the other one can.
-    version = f"{found.st_mtime_ns}-{found.st_ctime_ns}-{found.st_ino}"
-    return StoredFile(entry.name, found.st_size, version)
 
 
 def _is_left_over(entry: os.DirEntry[str]) -> bool:

@@ -27,22 +27,11 @@ from segmeter.core.scores_by_step import quoted
 from segmeter.core.sections import Section
 from segmeter.core.seeds import fingerprint
 from segmeter.runtime.remote_files import Roots
+from segmeter.store import validated_rows
 from segmeter.store.folder import RunFolder
 from segmeter.store.several_runs import Source, joined_plan, label_models
 from segmeter.store.storage import Address, Place
 from segmeter.store.summary_cache import cached_contents, cached_lines, state_of
-from segmeter.store.validated_rows import (
-    JOB_ROWS,
-    Contents,
-    check_database,
-    database,
-    error_rows,
-    has_sessions,
-    job_table,
-    read_contents,
-    rows_query,
-    verify_files,
-)
 
 if TYPE_CHECKING:
     import duckdb
@@ -164,7 +153,7 @@ class Run:
     @cached_property
     def objects(self) -> ViewName:
         """The smallest view in which every object of the run has a row."""
-        return "sessions" if has_sessions(self.schema) else "rows"
+        return "sessions" if validated_rows.has_sessions(self.schema) else "rows"
 
     @cached_property
     def benchmark(self) -> Benchmark:
@@ -229,7 +218,7 @@ class Run:
                 if job in lost:
                     continue
                 found = self._steadily(
-                    lambda s=source, j=job: job_table(s.folder, j, self._schema(s))  # type: ignore[misc]  # mypy cannot type a default in a lambda
+                    lambda s=source, j=job: validated_rows.job_table(s.folder, j, self._schema(s))  # type: ignore[misc]  # mypy cannot type a default in a lambda
                 )
                 rows = [] if found is None else found.to_pylist(maps_as_pydicts="lossy")
                 if rows:
@@ -265,17 +254,13 @@ class Run:
                 facts.append(f"min(round) filter (iou >= {float(goal)}) as rounds_to_goal")
                 facts.append("max(iou) as best_iou")
         chosen = ", ".join([key, *facts])
-        rows: list[dict[str, Any]] = self.sql(
-            f"select {chosen} from rows group by {key} order by {key}"
-        ).to_pylist()
-        return rows
+        query = f"select {chosen} from rows group by {key} order by {key}"
+        return list(self.sql(query).to_pylist())
 
     def errors(self) -> list[dict[str, str]]:
         """The jobs that failed: model, dataset, scene and error."""
-        rows: list[dict[str, str]] = self.sql(
-            "select model, dataset, scene, error from errors order by all"
-        ).to_pylist()
-        return rows
+        query = "select model, dataset, scene, error from errors order by all"
+        return list(self.sql(query).to_pylist())
 
     def to_pandas(self, what: Literal["summary", "sessions", "rows"] = "summary") -> Any:
         """Statistics, sessions or rows as a DataFrame; rows come without masks."""
@@ -291,8 +276,7 @@ class Run:
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows, one per round of a session, without their masks."""
-        found: list[dict[str, Any]] = self._all_rows().to_pylist()
-        return found
+        return list(self._all_rows().to_pylist())
 
     def _all_rows(self) -> pa.Table:
         known = self.sql("select * from rows limit 0").column_names
@@ -302,7 +286,9 @@ class Run:
 
     def verify(self) -> dict[str, str]:
         """Read every file of the run completely; what is wrong, by file."""
-        return self._by_file(lambda source: verify_files(source.folder, self._schema(source)))
+        return self._by_file(
+            lambda source: validated_rows.verify_files(source.folder, self._schema(source))
+        )
 
     def _by_file(self, found: Callable[[Source], Mapping[str, str]]) -> dict[str, str]:
         return {
@@ -353,7 +339,7 @@ class Run:
 
     def _steadily(self, work: Callable[[], T]) -> T:
         """Do something on the files of the run; again if another process compacted them."""
-        check_database()
+        validated_rows.check_database()
         import duckdb
 
         before: list[Any] = []
@@ -361,16 +347,13 @@ class Run:
             try:
                 return work()
             except (duckdb.Error, pa.ArrowException, OSError) as error:
-                listed = self._listed()
+                listed = [source.folder.place.files("jobs") for source in self._sources]
                 if listed == before:
                     message = str(error).split("\n")[0]
                     raise BadInput(f"'{self.address}' cannot answer: {message}") from error
                 before = listed
                 self._connections.clear()
         raise BadInput(f"'{self.address}' changes all the time; wait until its run is finished")
-
-    def _listed(self) -> list[Any]:
-        return [source.folder.place.files("jobs") for source in self._sources]
 
     def _dataset(self, name: str) -> Dataset:
         if name not in self._datasets:
@@ -388,17 +371,19 @@ class Run:
         try:
             declared = self.benchmark.schema
         except NotFound:  # rows can be asked for without it
-            return JOB_ROWS
+            return validated_rows.JOB_ROWS
         names = [n for n in source.plan.measures if _COLUMN.fullmatch(measure_column(n))]
         return declared.plus(columns_of_measures(names))
 
-    def _contents(self, source: Source) -> Contents:
+    def _contents(self, source: Source) -> validated_rows.Contents:
         """The verified contents of one folder; read once."""
         if source.contents is None:
             schema = self._schema(source)
             state = state_of([source.folder], {}, [schema.name])
             source.contents = self._steadily(
-                lambda: cached_contents(state, lambda: read_contents(source.folder, schema))
+                lambda: cached_contents(
+                    state, lambda: validated_rows.read_contents(source.folder, schema)
+                )
             )
         return source.contents
 
@@ -413,7 +398,7 @@ class Run:
         """A connection with the views; rows, for which files are listed, only if asked for."""
         if view in self._connections:
             return self._connections[view]
-        connection = database()
+        connection = validated_rows.database()
         if self._targets is not None:
             rows = [dict(zip(_TARGET, key, strict=True)) for key in sorted(self._targets)]
             types = pa.schema([(name, pa.string()) for name in _TARGET])
@@ -426,7 +411,7 @@ class Run:
             pieces = [self._piece(connection, name, k) for k in range(len(self._sources))]
             connection.execute(f"create temp view {name} as {self._joined(pieces)}")
         for number, source in enumerate(self._sources):
-            connection.register(f"errors{number}_", error_rows(source.folder))
+            connection.register(f"errors{number}_", validated_rows.error_rows(source.folder))
         errors = self._labelled_rows(
             [f"select * from errors{k}_" for k in range(len(self._sources))]
         )
@@ -444,7 +429,9 @@ class Run:
         contents = self._contents(source)
         if view == "rows":
             schema, prefix = self._schema(source), f"run{number}_"
-            return rows_query(connection, source.folder, schema, contents.left_out, prefix)
+            return validated_rows.rows_query(
+                connection, source.folder, schema, contents.left_out, prefix
+            )
         connection.register(f"sessions{number}_", contents.sessions)
         return f"select * from sessions{number}_"
 

@@ -31,13 +31,20 @@ _MOST_BYTES = 2 << 30  # of all that is cached; the oldest is removed
 def state_of(
     folders: Sequence[RunFolder], settings: Mapping[str, Any], more: Sequence[Any] = ()
 ) -> str:
-    """A digest of all that results follow from: files and plans of runs, settings, version."""
+    """A digest of all that results follow from: files and plans of runs, settings, version.
+
+    Settings that are files count by their content: a cost model may have been edited.
+    """
     facts = []
     for folder in folders:
         inside = ["jobs", "errors", *(f"scores/{measure}" for measure in folder.measures())]
         files = [(where, held) for where in inside for held in folder.place.files(where)]
         facts.append((folder.address, folder.plan.to_json(), files))
-    return fingerprint(__version__, _CONTENT, facts, _settings(settings), list(more))
+    given = [
+        (name, fingerprint(v.read_bytes()) if isinstance(v, Path) and v.is_file() else str(v))
+        for name, v in sorted(settings.items())
+    ]
+    return fingerprint(__version__, _CONTENT, facts, given, list(more))
 
 
 def cached_lines(
@@ -81,14 +88,6 @@ def cached_contents(state: str, compute: Callable[[], Contents]) -> Contents:
     models, damaged, left_out, some = json.loads(held.schema.metadata[b"contents"])
     sessions = held.replace_schema_metadata(None) if some else None
     return Contents(sessions, models, damaged, left_out)
-
-
-def _settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Settings by their content: a cost model may have been edited."""
-    return [
-        (name, fingerprint(v.read_bytes()) if isinstance(v, Path) and v.is_file() else str(v))
-        for name, v in sorted(settings.items())
-    ]
 
 
 def _read(state: str, name: str) -> bytes | None:

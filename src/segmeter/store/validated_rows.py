@@ -12,7 +12,7 @@ into SQL, and the connection itself may open no file.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -67,24 +67,15 @@ _POSSIBLE_SHAPE = f"""
 class Contents:
     """The result of one pass over the files of a run.
 
-    Attributes
-    ----------
-    sessions
-        One row per session in the order of its key, with the facts of its schema, and as lists
-        over the rounds `kinds_` of prompts, measured seconds and every measure; None where
-        rows are no rounds of sessions.
-    models
-        Of each model, the provenance that its first file holds.
-    damaged
-        Files that are left out, wholly or in part, and why.
-    left_out
-        By file: the jobs that are not read.
+    `sessions` has one row per session in the order of its key, with the facts of its schema, and
+    as lists over the rounds `kinds_` of prompts, measured seconds and every measure; it is None
+    where rows are no rounds of sessions.
     """
 
     sessions: pa.Table | None
-    models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    damaged: Mapping[str, str] = field(default_factory=dict)
-    left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    models: Mapping[str, Mapping[str, str]]  # of each model, the provenance in its first file
+    damaged: Mapping[str, str]  # files that are left out, wholly or in part, and why
+    left_out: Mapping[str, Sequence[str]]  # by file: the jobs that are not read
 
 
 def has_sessions(schema: Schema) -> bool:

@@ -24,7 +24,7 @@ from segmeter.study.stimuli import Stimuli
 
 Person = sa.RowMapping | Mapping[str, Any]
 Candidate = Any
-"""A row of `_candidates`: a task that could be given, and how many participants have it."""
+"""A task that could be given, as a row, and how many participants have it (`given`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +179,6 @@ def choose(
     return chosen
 
 
-def cell_device(plan: Plan, person: Person) -> str:
-    """The cells that a person fills: those of their device, of all devices, or of testers."""
-    if person["role"] == "tester":
-        return "tester"
-    return "any" if plan.kind == "rate" else str(person["device"])
-
-
 def choose_condition(connection: sa.Connection, plan: Plan, device: str) -> str:
     """The condition of the next participant on a device, by the plan's rule of assignment."""
     people, names = db.people.c, list(plan.conditions)
@@ -230,40 +223,11 @@ def _need(connection: sa.Connection, plan: Plan, device: str) -> dict[str, float
     return need
 
 
-def offer(
-    connection: sa.Connection, plan: Plan, person: Person, ignored: Collection[str] = ()
-) -> dict[str, Any]:
-    """The work for a participant now: `work`, `full` (others hold all places) or `done`."""
-    role, tasks = _next(connection, plan, person, ignored)
-    if tasks:
-        return {"state": "work", "count": len(tasks), "training": role == "training"}
-    enough = _has_enough(connection, plan, person["id"])
-    held = not enough and _candidates(connection, plan, person, count_open=False)
-    return {"state": "full" if held else "done"}
-
-
-def assign(
-    connection: sa.Connection, plan: Plan, person: Person, ignored: Collection[str] = ()
-) -> str | None:
-    """Reserve the next batch for a person; None if there is nothing for them now.
-
-    Reservations in the batches `ignored` do not count as taken.
-    """
-    role, tasks = _next(connection, plan, person, ignored)
-    return _reserve(connection, plan, person, role, tasks) if tasks else None
-
-
-def _next(
-    connection: sa.Connection, plan: Plan, person: Person, ignored: Collection[str]
-) -> tuple[str, list[str]]:
-    """Practice for those who have not passed it, else the next tasks."""
-    if plan.has_practice and not person["passed"] and person["role"] != "tester":
-        practice = _known_tasks(connection, person, "training").values()
-        if practice:
-            return "training", [row["id"] for row in practice]
-    if _has_enough(connection, plan, person["id"]):
-        return "main", []
-    return "main", _chosen(connection, plan, person, ignored)
+def ended_batches(connection: sa.Connection, person: str) -> int:
+    """How many batches a person has handed in."""
+    b = db.batches.c
+    ended = b.state.in_(["done", "dropped"])
+    return db.count(connection, b.person == person, b.role == "main", ended)
 
 
 def unproven_batches(connection: sa.Connection) -> list[str]:
@@ -275,131 +239,143 @@ def unproven_batches(connection: sa.Connection) -> list[str]:
     return list(connection.execute(asked).scalars())
 
 
-def _chosen(
-    connection: sa.Connection, plan: Plan, person: Person, ignored: Collection[str]
-) -> list[str]:
-    """The tasks of the next batch in their order, checks included."""
-    rating = plan.kind == "rate"
-    b = db.batches.c
-    turn = db.count(connection, b.person == person["id"], b.role == "main")
-    check = _check(connection, plan, person, turn)
-    found = [
-        c
-        for c in _candidates(connection, plan, person, ignored=ignored)
-        if check is None or c.scene != check["scene"] or (rating and c.target != check["target"])
-    ]
-    rng = generator(plan.seed, "order", person["number"], turn)
-    # Ratings come in the order of the queue, clicks in any.
-    order = [float(c.place) for c in found] if rating else rng.random(len(found)).tolist()
-    conditions: list[str] = []
-    if not plan.fixed and plan.design.assignment == "latin-square" and not rating:
-        square = latin_square(len(plan.conditions))
-        row = square[person["number"] % len(square)]
-        conditions = [plan.conditions[k] for k in row]
-    unit = "target" if rating else "scene"
-    many = plan.design.batch
-    picked = choose(found, many, unit=unit, order=order, conditions=conditions)
-    if not picked:
-        return []
-    tasks = [candidate.id for candidate in picked]
-    if not conditions:
-        tasks = [tasks[k] for k in rng.permutation(len(tasks)).tolist()]
-    if check is not None:
-        tasks.insert(int(rng.integers(len(tasks) + 1)), check["id"])
-    return tasks
+@dataclass(frozen=True, slots=True)
+class NextWork:
+    """The next work of one person; reservations in the batches `ignored` do not count as taken."""
 
+    connection: sa.Connection
+    plan: Plan
+    person: Person
+    ignored: Collection[str] = ()
 
-def _reserve(
-    connection: sa.Connection, plan: Plan, person: Person, role: str, tasks: Sequence[str]
-) -> str:
-    batch, now = secrets.token_urlsafe(16), time.time()
-    device = cell_device(plan, person)
-    row = {"id": batch, "person": person["id"], "role": role, "state": "open", "reason": ""}
-    row |= {"device": device if role == "main" else "training", "plan": plan.hash}
-    row |= {"condition": person["condition"] or "", "opened": now}
-    row |= {"deadline": now + 60 * plan.design.start_minutes, "closed": None}
-    connection.execute(sa.insert(db.batches), row)
-    trial = {"batch": batch, "flags": "", "counts": db.PENDING, "shown_again": 0, "plan": plan.hash}
-    trials = [
-        {**trial, "id": secrets.token_urlsafe(16), "place": place, "task": task}
-        for place, task in enumerate(tasks)
-    ]
-    connection.execute(sa.insert(db.trials), trials)
-    own = db.cells.c.task.in_(tasks) & (db.cells.c.device == row["device"])
-    connection.execute(sa.update(db.cells).where(own).values(open=db.cells.c.open + 1))
-    return batch
+    def offer(self) -> dict[str, Any]:
+        """The work now: `work`, `full` (others hold all places) or `done`."""
+        role, tasks = self._next()
+        if tasks:
+            return {"state": "work", "count": len(tasks), "training": role == "training"}
+        held = not self._has_enough() and self._candidates(count_open=False)
+        return {"state": "full" if held else "done"}
 
+    def assign(self) -> str | None:
+        """Reserve the next batch; None if there is nothing for this person now."""
+        role, tasks = self._next()
+        return self._reserve(role, tasks) if tasks else None
 
-def _known_tasks(connection: sa.Connection, person: Person, role: str) -> dict[int, sa.RowMapping]:
-    """Practice or check tasks by place, in the participant's own condition."""
-    c = db.tasks.c
-    asked = sa.select(db.tasks).where(c.role == role).order_by(c.place, c.condition)
-    if person["condition"]:
-        asked = asked.where(c.condition == person["condition"])
-    found: dict[int, sa.RowMapping] = {}
-    for row in connection.execute(asked).mappings():
-        found.setdefault(row["place"], row)
-    return found
+    def _next(self) -> tuple[str, list[str]]:
+        """Practice for those who have not passed it, else the next tasks."""
+        trained = self.plan.rating.training or self.plan.design.practice
+        if trained and not self.person["passed"] and self.person["role"] != "tester":
+            practice = [row["id"] for row in self._known_tasks("training").values()]
+            if practice:
+                return "training", practice
+        return "main", [] if self._has_enough() else self._chosen()
 
+    def _chosen(self) -> list[str]:
+        """The tasks of the next batch in their order, checks included."""
+        plan, person, b = self.plan, self.person, db.batches.c
+        rating = plan.kind == "rate"
+        turn = db.count(self.connection, b.person == person["id"], b.role == "main")
+        check = self._check(turn)
+        found = [
+            c
+            for c in self._candidates()
+            if check is None
+            or c.scene != check["scene"]
+            or (rating and c.target != check["target"])
+        ]
+        rng = generator(plan.seed, "order", person["number"], turn)
+        # Ratings come in the order of the queue, clicks in any.
+        order = [float(c.place) for c in found] if rating else rng.random(len(found)).tolist()
+        conditions: list[str] = []
+        if not plan.fixed and plan.design.assignment == "latin-square" and not rating:
+            square = latin_square(len(plan.conditions))
+            row = square[person["number"] % len(square)]
+            conditions = [plan.conditions[k] for k in row]
+        unit, many = "target" if rating else "scene", plan.design.batch
+        picked = choose(found, many, unit=unit, order=order, conditions=conditions)
+        if not picked:
+            return []
+        tasks = [candidate.id for candidate in picked]
+        if not conditions:
+            tasks = [tasks[k] for k in rng.permutation(len(tasks)).tolist()]
+        if check is not None:
+            tasks.insert(int(rng.integers(len(tasks) + 1)), check["id"])
+        return tasks
 
-def _check(
-    connection: sa.Connection, plan: Plan, person: Person, turn: int
-) -> sa.RowMapping | None:
-    """One check for a batch, each in turn; none is shown twice."""
-    many = len(plan.rating.gold) or len(plan.design.checks)
-    if turn >= many or person["role"] == "tester":
-        return None
-    return _known_tasks(connection, person, "gold").get((person["number"] + turn) % many)
+    def _reserve(self, role: str, tasks: Sequence[str]) -> str:
+        batch, now, plan, person = secrets.token_urlsafe(16), time.time(), self.plan, self.person
+        row = {"id": batch, "person": person["id"], "role": role, "state": "open", "reason": ""}
+        row |= {"device": self._device if role == "main" else "training", "plan": plan.hash}
+        row |= {"condition": person["condition"] or "", "opened": now}
+        row |= {"deadline": now + 60 * plan.design.start_minutes, "closed": None}
+        self.connection.execute(sa.insert(db.batches), row)
+        trial = {"batch": batch, "flags": "", "counts": db.PENDING, "shown_again": 0}
+        trials = [
+            {**trial, "plan": plan.hash, "id": secrets.token_urlsafe(16), "place": k, "task": task}
+            for k, task in enumerate(tasks)
+        ]
+        self.connection.execute(sa.insert(db.trials), trials)
+        own = db.cells.c.task.in_(tasks) & (db.cells.c.device == row["device"])
+        self.connection.execute(sa.update(db.cells).where(own).values(open=db.cells.c.open + 1))
+        return batch
 
+    @property
+    def _device(self) -> str:
+        """The cells that a person fills: those of their device, of all devices, or of testers."""
+        if self.person["role"] == "tester":
+            return "tester"
+        return "any" if self.plan.kind == "rate" else str(self.person["device"])
 
-def ended_batches(connection: sa.Connection, person: str) -> int:
-    """How many batches a person has handed in."""
-    b = db.batches.c
-    ended = b.state.in_(["done", "dropped"])
-    return db.count(connection, b.person == person, b.role == "main", ended)
+    def _known_tasks(self, role: str) -> dict[int, sa.RowMapping]:
+        """Practice or check tasks by place, in the participant's own condition."""
+        c = db.tasks.c
+        asked = sa.select(db.tasks).where(c.role == role).order_by(c.place, c.condition)
+        if self.person["condition"]:
+            asked = asked.where(c.condition == self.person["condition"])
+        found: dict[int, sa.RowMapping] = {}
+        for row in self.connection.execute(asked).mappings():
+            found.setdefault(row["place"], row)
+        return found
 
+    def _check(self, turn: int) -> sa.RowMapping | None:
+        """One check for a batch, each in turn; none is shown twice."""
+        many = len(self.plan.rating.gold) or len(self.plan.design.checks)
+        if turn >= many or self.person["role"] == "tester":
+            return None
+        return self._known_tasks("gold").get((self.person["number"] + turn) % many)
 
-def _has_enough(connection: sa.Connection, plan: Plan, person: str) -> bool:
-    most = plan.design.batches_per_person
-    return bool(most) and ended_batches(connection, person) >= most
+    def _has_enough(self) -> bool:
+        most = self.plan.design.batches_per_person
+        return bool(most) and ended_batches(self.connection, self.person["id"]) >= most
 
+    def _candidates(self, *, count_open: bool = True) -> Sequence[Candidate]:
+        """Tasks with room in the person's cells, without what they have seen.
 
-def _candidates(
-    connection: sa.Connection,
-    plan: Plan,
-    person: Person,
-    *,
-    ignored: Collection[str] = (),
-    count_open: bool = True,
-) -> Sequence[Candidate]:
-    """Tasks with room in the person's cells, without what they have seen.
-
-    `given` counts the answers that are valid and the places that are held, except in `ignored`.
-    """
-    tasks, cells, trials = db.tasks.c, db.cells.c, db.trials.c
-    own = tasks.id if plan.kind == "rate" else tasks.scene
-    seen = sa.select(own).select_from(db.ALL).where(db.batches.c.person == person["id"])
-    given: sa.ColumnElement[Any] = cells.valid
-    if count_open:
-        freed = (
-            sa.select(sa.func.count())
-            .select_from(db.trials.join(db.batches))
-            .where(
-                trials.task == cells.task,
-                trials.counts == db.PENDING,
-                trials.batch.in_(ignored),
-                db.batches.c.device == cells.device,
+        `given` counts the answers that are valid and the places that are held, except in `ignored`.
+        """
+        tasks, cells, trials = db.tasks.c, db.cells.c, db.trials.c
+        own = tasks.id if self.plan.kind == "rate" else tasks.scene
+        seen = sa.select(own).select_from(db.ALL).where(db.batches.c.person == self.person["id"])
+        given: sa.ColumnElement[Any] = cells.valid + cells.open if count_open else cells.valid
+        if count_open and self.ignored:
+            freed = (
+                sa.select(sa.func.count())
+                .select_from(db.trials.join(db.batches))
+                .where(
+                    trials.task == cells.task,
+                    trials.counts == db.PENDING,
+                    trials.batch.in_(self.ignored),
+                    db.batches.c.device == cells.device,
+                )
             )
-            .correlate(db.cells)
+            given = given - freed.correlate(db.cells).scalar_subquery()
+        asked = (
+            sa.select(db.tasks, given.label("given"))
+            .join(db.cells)
+            .where(cells.device == self._device, tasks.role == "main")
+            .where(own.not_in(seen), given < cells.wanted)
+            .order_by(tasks.place)
         )
-        given = cells.valid + cells.open - (freed.scalar_subquery() if ignored else 0)
-    asked = (
-        sa.select(db.tasks, given.label("given"))
-        .join(db.cells)
-        .where(cells.device == cell_device(plan, person), tasks.role == "main")
-        .where(own.not_in(seen), given < cells.wanted)
-        .order_by(tasks.place)
-    )
-    if plan.fixed and person["role"] != "tester":
-        asked = asked.where(tasks.condition == person["condition"])
-    return connection.execute(asked).all()
+        if self.plan.fixed and self.person["role"] != "tester":
+            asked = asked.where(tasks.condition == self.person["condition"])
+        return self.connection.execute(asked).all()

@@ -36,6 +36,7 @@ Answering = Callable[[dict[str, Any], np.random.Generator], dict[str, Any]]
 """From what a browser learns about a trial to the fields of an answer."""
 _AT_ONCE = 4
 _MOST_PEOPLE = 2000
+_CARELESS = 0.03  # share of clicks that fall anywhere
 _ENDED, _BUSY = 423, 429
 
 
@@ -151,15 +152,6 @@ def draw_clicks(mask: Mask, many: int, rng: np.random.Generator) -> list[list[fl
     return list(points.tolist())
 
 
-def answers_of(study: RunningStudy, careless: float = 0.03) -> Answering:
-    """How people answer this study; a `careless` share of clicks falls anywhere.
-
-    Simulated people may look up what a browser never learns.
-    """
-    kinds = {"rate": _rating(study), "interact": _accepting}
-    return kinds.get(study.plan.kind) or _clicking(study, careless)
-
-
 def _screens(trial: dict[str, Any], rng: np.random.Generator) -> list[dict[str, float]]:
     shift = rng.normal(0, 4, len(trial["screens"]))
     return [
@@ -168,13 +160,13 @@ def _screens(trial: dict[str, Any], rng: np.random.Generator) -> list[dict[str, 
     ]
 
 
-def _clicking(study: RunningStudy, careless: float) -> Answering:
+def _clicking(study: RunningStudy) -> Answering:
     def answer(trial: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
         width, height = trial["width"], trial["height"]
         row = _task(study, trial["id"])
         mask = study.stimuli.mask(row["scene"], row["target"], row["part"], row["source"])
         y, x = draw_clicks(mask, 1, rng)[0]
-        if rng.random() < careless:
+        if rng.random() < _CARELESS:
             y, x = rng.random() * height, rng.random() * width
         return {
             "x": float(np.clip(x, 0, width - 1e-6)),
@@ -266,7 +258,9 @@ def fill_with_people(
     `too_fast` out of `validity.exclude`.
     """
     people = answers = 0
-    answering, devices = answers_of(study), study.plan.design.devices
+    kinds = {"rate": _rating(study), "interact": _accepting}  # they look up what no browser learns
+    answering = kinds.get(study.plan.kind) or _clicking(study)
+    devices = study.plan.design.devices
     clicking = segmenting_of(study) if study.plan.kind == "interact" else None
     app = study_app(study, weights=weights, limited=False)
     with listening(app) as address, ThreadPoolExecutor(_AT_ONCE) as pool:

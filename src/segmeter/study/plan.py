@@ -112,11 +112,6 @@ class Mode(_Table):
         return self
 
     @property
-    def has_text(self) -> bool:
-        """Whether the target is described in words, so that every target needs a description."""
-        return any(screen.show == "text" for screen in self.screens)
-
-    @property
     def seconds(self) -> float:
         """How long all timed screens take together."""
         return sum(screen.seconds or 0.0 for screen in self.screens)
@@ -191,42 +186,27 @@ class Design(_Table):
 
 
 class Validity(_Table):
-    """`[validity]`: which answers and which participants count; nothing is ever deleted.
+    """`[validity]`: which answers and which participants count; nothing is ever deleted."""
 
-    Attributes
-    ----------
-    radius
-        Share of the image's diagonal by which a click may miss its target.
-    batch_minimum
-        Clicks of a batch that must lie on their targets (without the radius); None: 7 of 10.
-    late_ms
-        A screen may miss its planned duration by so much.
-    least_seconds
-        An answer that took the server less than this between two requests is too fast; None:
-        2 s for ratings, the timed screens for clicks.
-    least_latency_ms
-        A click sooner after the screens is too fast to be a reaction.
-    checks
-        Share of answers to known masks or targets that must be right, in a batch and over a person.
-    practice_tries
-        Failed practice rounds after which a participant is screened out.
-    exclude
-        Flags for which an answer does not count.
-    exclude_people
-        Flags for which a participant's answers are left out of analyses.
-    flagged_share, straight_share, least_agreement, speed_share
-        Limits of the flags of a person: see `segmeter.study.validity`.
-    """
-
+    # Share of the image's diagonal by which a click may miss its target.
     radius: Share = 0.01
+    # Clicks of a batch that must lie on their targets (without the radius); None: 7 of 10.
     batch_minimum: Annotated[int, _whole(0, 100)] | None = None
+    # A screen may miss its planned duration by so much.
     late_ms: Annotated[float, _number(1, 10_000)] = 50.0
+    # Less than this between two requests, by the server's clock, is too fast; None: 2 s for
+    # ratings, the timed screens for clicks.
     least_seconds: Annotated[float, _number(0, 3600)] | None = None
+    # A click sooner after the screens is too fast to be a reaction.
     least_latency_ms: Annotated[float, _number(0, 10_000)] = 100.0
+    # Share of answers to known masks or targets that must be right, in a batch and over a person.
     checks: Share = 0.5
+    # Failed practice rounds after which a participant is screened out.
     practice_tries: Annotated[int, _whole(1, 100)] = 3
+    # Flags for which an answer does not count, and for which a participant is left out of analyses.
     exclude: tuple[AnswerFlag, ...] = ANSWER_FLAGS  # type: ignore[assignment]  # the same words
     exclude_people: tuple[PersonFlag, ...] = PERSON_FLAGS  # type: ignore[assignment]  # the same
+    # Limits of the flags of a person: see `segmeter.study.validity`.
     flagged_share: Share = 0.5
     straight_share: Share = 0.9
     least_agreement: Annotated[float, _number(-1, 1)] = 0.25
@@ -431,10 +411,6 @@ class Plan(_Table):
         """The shortest plausible time for one rating."""
         given = self.validity.least_seconds
         return (2.0 if self.kind == "rate" else 0.0) if given is None else given
-
-    @property
-    def has_practice(self) -> bool:
-        return bool(self.rating.training or self.design.practice)
 
     def mode_of(self, condition: str) -> Mode:
         """The screens that belong to a condition."""

@@ -10,7 +10,6 @@ from importlib.resources import files
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
-import sqlalchemy as sa
 from fastapi import APIRouter, Body, Depends, Form, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
@@ -129,13 +128,10 @@ def _closed(here: Visit, token: str) -> Response | None:
     if state == "paused":
         return here.message("paused", status=423)
     c = db.cells.c
-    lacking = sa.select(c.task).where(c.valid < c.wanted).limit(1)
-    if token == OPEN:
-        lacking = lacking.where(c.device != "tester")
+    lacking = [c.valid < c.wanted, *([c.device != "tester"] if token == OPEN else [])]
     with here.study.database.snapshot() as connection:
-        complete = connection.execute(lacking).first() is None
-    if state != "closed" and not complete:
-        return None
+        if state != "closed" and db.count(connection, *lacking):
+            return None
     back = return_link(here.plan.recruiting, "quota_full", "")
     return here.message("closed", status=423, back=back)
 

@@ -7,21 +7,15 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from segmeter.report.replays import viewer_data
+from segmeter.study import assignment, records
 from segmeter.study import database as db
-from segmeter.study import records
-from segmeter.study.assignment import (
-    assign,
-    choose_condition,
-    ended_batches,
-    offer,
-    unproven_batches,
-)
+from segmeter.study.assignment import NextWork
 from segmeter.study.messages import Answer, ClickAnswer, RatingAnswer
 from segmeter.study.plan import Plan
 from segmeter.study.records import Refused, Row, hashed
@@ -38,9 +32,8 @@ _MOST_REMEMBERED = 200_000
 _VIEWS_TO_SEE = "view-masked"
 
 
-def new_code() -> str:
-    """A participant's code: 60 random bits that can be read out, such as `7KQ2-M4XR-9TBA`."""
-    letters = [secrets.choice(_ALPHABET) for _ in range(12)]
+def _code(letters: Sequence[str]) -> str:
+    """A participant's code, 60 random bits that can be read out: `7KQ2-M4XR-9TBA`."""
     return "-".join("".join(letters[k : k + 4]) for k in (0, 4, 8))
 
 
@@ -79,8 +72,7 @@ class RunningStudy:
 
     def withdraw(self, code: str) -> bool:
         """Delete everything about the participant with this code; False if there is none."""
-        letters = "".join(c for c in code.upper() if c in _ALPHABET)
-        return self.database.withdraw("-".join(letters[k : k + 4] for k in (0, 4, 8)))
+        return self.database.withdraw(_code([c for c in code.upper() if c in _ALPHABET]))
 
     # Joining
 
@@ -106,7 +98,8 @@ class RunningStudy:
     def join(self, token: str, language: str, platform: Mapping[str, str] | None = None) -> str:
         """Enrol a participant who has consented; returns their new session token."""
         self.check_open()
-        session, person = secrets.token_urlsafe(32), new_code()
+        session = secrets.token_urlsafe(32)
+        person = _code([secrets.choice(_ALPHABET) for _ in range(12)])
         ids = dict(platform or {})
         own = next(iter(ids.values()), None)
         with self.database.writing() as connection:
@@ -140,7 +133,7 @@ class RunningStudy:
         change: dict[str, Any] = {"device": device}
         with self.database.writing() as connection:
             if self.plan.fixed and person["condition"] is None:
-                change["condition"] = choose_condition(connection, self.plan, device)
+                change["condition"] = assignment.choose_condition(connection, self.plan, device)
             db.change(connection, db.people, person["id"], **change)
 
     def choose_language(self, person: Row, language: str) -> None:
@@ -199,7 +192,7 @@ class RunningStudy:
                 return {"state": "work", "count": len(rows), "training": practice}
             late = [batch["id"] for batch in records.late_batches(connection)]
             ignored = [*self._ignored(connection, address), *late]
-            return offer(connection, self.plan, person, ignored)
+            return NextWork(connection, self.plan, person, ignored).offer()
 
     def batch(self, person: Row, address: str = "") -> dict[str, Any] | None:
         """The participant's open batch, or a newly reserved one; None if there is none now."""
@@ -214,7 +207,7 @@ class RunningStudy:
                 records.show_again(connection, self.plan, batch)
             else:
                 ignored = self._ignored(connection, address)
-                batch = assign(connection, self.plan, person, ignored)
+                batch = NextWork(connection, self.plan, person, ignored).assign()
                 if batch is not None:
                     with self._lock:
                         if len(self._holders) > _MOST_REMEMBERED:
@@ -288,7 +281,7 @@ class RunningStudy:
     def end(self, person: Row) -> None:
         """The participant is done; refused before anything was handed in."""
         with self.database.writing() as connection:
-            if not ended_batches(connection, person["id"]):
+            if not assignment.ended_batches(connection, person["id"]):
                 raise Refused(409, "finish a round first")
             if person["finished"] is None:
                 db.change(connection, db.people, person["id"], finished=time.time())
@@ -302,14 +295,14 @@ class RunningStudy:
             role, state = connection.execute(last.order_by(b.opened.desc()).limit(1)).one()
             if now["state"]:
                 return {"passed": False, "next": now["state"]}
-            offered = offer(connection, self.plan, now)["state"]
+            offered = NextWork(connection, self.plan, now).offer()["state"]
         return {"passed": state == "done" if role == "training" else None, "next": offered}
 
     def _ignored(self, connection: sa.Connection, address: str) -> list[str]:
         """Unproven reservations of other addresses that hold very many of them."""
         with self._lock:
             holders = dict(self._holders)
-        unproven = [batch for batch in unproven_batches(connection) if batch in holders]
+        unproven = [batch for batch in assignment.unproven_batches(connection) if batch in holders]
         held = Counter(holders[batch] for batch in unproven)
         crowded = {name for name, many in held.items() if many > _HELD_BY_ONE_ADDRESS}
         return [batch for batch in unproven if holders[batch] in crowded - {address}]

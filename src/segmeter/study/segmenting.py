@@ -118,8 +118,7 @@ class Segmenting:
                 late = request.user_ms > ms + CLOCK_SLACK_MS
                 body = {"number": request.number, "user_ms": request.user_ms, "clock": late}
                 store(connection, self._study.plan, task, "undo", body, now)
-            encoded = self._encoded(task["source"], task["scene"])
-            open.session = self._replayed(task["id"], task, encoded)
+            open.session = self._replayed(task)
         rounds = open.session.rounds
         return self._encoded_of(task, rounds[-1]) if rounds else {"number": 0, "mask": None}
 
@@ -150,8 +149,7 @@ class Segmenting:
         with self._books:
             found = self._open.get(batch)
         if found is None or found.trial != trial:
-            encoded = self._encoded(task["source"], task["scene"])
-            made = _Open(trial, self._replayed(trial, task, encoded))
+            made = _Open(trial, self._replayed(task))
             with self._books:
                 found = self._open.get(batch)  # another request may have been faster
                 if found is None or found.trial != trial:
@@ -160,20 +158,18 @@ class Segmenting:
                     self._open.popitem(last=False)
         return found
 
-    def _replayed(self, trial: str, task: Row, encoded: EncodedScene) -> Session:
+    def _replayed(self, task: Row) -> Session:
         """The trial's session, brought to its stored clicks."""
-        scene = self._scene(task["scene"])
+        encoded = self._encoded(task["source"], task["scene"])
+        scene = self._study.stimuli.shown(task["scene"]).scene
         target = next(each for each in scene.targets if each.id == task["target"])
         session = Session(scene, encoded, target, judge=judge_of(scene))
         with self._study.database.snapshot() as connection:
-            steps = steps_of(connection, trial)
+            steps = steps_of(connection, task["id"])
         for step in steps:
             with self._answering:
                 session.step(click_of(step), seconds_user=step["user_ms"] / 1000)
         return session
-
-    def _scene(self, scene: str) -> Scene:
-        return self._study.stimuli.shown(scene).scene
 
     def _encode_ahead(self, batch: str, place: int) -> None:
         asked = (
@@ -201,7 +197,7 @@ class Segmenting:
         with self._looking:
             encoded = self._encoded_scenes.get(key)
             if encoded is None:
-                encoded = self._models[model].encode(self._scene(scene))
+                encoded = self._models[model].encode(self._study.stimuli.shown(scene).scene)
         with self._books:
             self._encoded_scenes[key] = encoded
             if len(self._encoded_scenes) > _KEPT_SCENES_ENCODED:

@@ -162,9 +162,5 @@ def image_response(raw: bytes, **headers: str) -> Response:
     return Response(raw, media_type=f"image/{kind}", headers=headers)
 
 
-async def _visit(request: Request) -> Visit:
-    return Visit(request)
-
-
-Here = Annotated[Visit, Depends(_visit)]
+Here = Annotated[Visit, Depends()]
 """The request that a route answers."""

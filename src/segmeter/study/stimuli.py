@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,6 @@ class Stimuli:
         self.shown = lru_cache(_KEPT_SCENES)(self._show)
         self._drawn = lru_cache(_KEPT_IMAGES)(self._draw)
         self._mosaic = lru_cache(_KEPT_VOLUMES)(lambda scene: mosaic(self.shown(scene).pixels))
-        self._checked: set[str] = set()
 
     @cached_property
     def sources(self) -> dict[str, MaskSource]:
@@ -220,9 +219,7 @@ class Stimuli:
     def _show(self, scene: str) -> Shown:
         """The scene as participants see it; `shown` keeps the last ones."""
         loaded: Any = self.dataset.load(scene)
-        if loaded.name not in self._checked:
-            loaded.check()
-            self._checked.add(loaded.name)
+        loaded.check()
         if isinstance(loaded, Volume):
             return _shown_volume(loaded)
         pixels = drawing.shrunk(loaded.pixels, self.plan.data.largest_side)
@@ -231,7 +228,7 @@ class Stimuli:
         for target in loaded.targets:
             mask = drawing.shrunk_mask(target.mask, size)
             ignore = None if target.ignore is None else drawing.shrunk_mask(target.ignore, size)
-            targets[target.id] = Target(target.id, mask, ignore, target.label, target.groups)
+            targets[target.id] = replace(target, mask=mask, ignore=ignore)
         return Shown(loaded, pixels, targets)
 
     def _check_kind(self, scene: Scene) -> None:
@@ -279,7 +276,8 @@ class Stimuli:
 
     def _check_described(self, bare: Sequence[tuple[str, str]]) -> None:
         """Refuse a mode that shows descriptions where targets have none."""
-        if not bare or not any(mode.has_text for mode in self.plan.modes):
+        screens = [screen.show for mode in self.plan.modes for screen in mode.screens]
+        if not bare or "text" not in screens:
             return
         scene, target = bare[0]
         more = f" ({len(bare) - 1} more lack one too)" if len(bare) > 1 else ""
@@ -295,8 +293,7 @@ def _shown_volume(volume: Volume) -> Shown:
     for target in volume.targets:
         mask = target.mask
         slices[target.id] = z = mask.low[0] + int(mask.bits.sum(axis=(1, 2)).argmax())
-        flat = drawing.upright(mask.slice(z))
-        targets[target.id] = Target(target.id, flat, None, target.label, target.groups)
+        targets[target.id] = replace(target, mask=drawing.upright(mask.slice(z)), ignore=None)
     viewed = volume_slices(volume, "", "")
     return Shown(volume, viewed.voxels, targets, viewed, slices)
 

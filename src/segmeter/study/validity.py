@@ -213,20 +213,16 @@ def _seconds(rows: Rows) -> float:
 
 def _agreement(rows: Rows) -> dict[str, tuple[float, int]]:
     """Each rater's correlation with what others gave the same mask, or else the same object."""
-    given: dict[Any, list[tuple[str, float]]] = {}
-    for r in rows:
-        mask = (r["scene"], r["target"], r["source"])
-        for key in (mask, mask[:2]):
-            given.setdefault(key, []).append((r["person"], r["score"]))
-    pairs: dict[str, list[tuple[float, float]]] = {}
-    for r in rows:
-        mask = (r["scene"], r["target"], r["source"])
-        others = [s for p, s in given[mask] if p != r["person"]]
-        others = others or [s for p, s in given[mask[:2]] if p != r["person"]]
-        if others:
-            pairs.setdefault(r["person"], []).append((r["score"], float(np.mean(others))))
+    rated = [((r["scene"], r["target"], r["source"]), r["person"], r["score"]) for r in rows]
+    by_mask = grouped_pairs((mask, (who, score)) for mask, who, score in rated)
+    by_target = grouped_pairs((mask[:2], (who, score)) for mask, who, score in rated)
+    pairs = []
+    for mask, person, score in rated:
+        others = [s for who, s in by_mask[mask] if who != person]
+        others = others or [s for who, s in by_target[mask[:2]] if who != person]
+        pairs += [(person, (score, float(np.mean(others))))] if others else []
     found = {}
-    for person, own in pairs.items():
+    for person, own in grouped_pairs(pairs).items():
         if len(own) >= _LEAST_RATINGS:
             scores = np.array(own)
             varies = bool(np.ptp(scores, axis=0).all())

@@ -9,9 +9,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.report import elements
 from segmeter.study.plan import Plan, Question
 
 Words = Mapping[str, str]
@@ -27,22 +26,15 @@ def read_words(plan: Plan) -> dict[str, Words]:
 
 
 @cache
-def templates(html: bool) -> Environment:
+def templates(html: bool) -> Any:
     """The pages, and the viewer of slices that they share with reports; or the text files."""
-    places = (("segmeter.study", "pages"), ("segmeter.report", "assets"))
-    return Environment(
-        loader=ChoiceLoader([PackageLoader(*place) for place in places]),
-        autoescape=html,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=not html,
-    )
+    places = ("segmeter.study/pages", "segmeter.report/assets")
+    return elements.templates(*places, autoescape=html, keep_trailing_newline=not html)
 
 
 def text_page(name: str, **values: Any) -> str:
     """A text file of the pages, filled in."""
-    return templates(html=False).get_template(name).render(values)
+    return str(templates(html=False).get_template(name).render(values))
 
 
 def _language(plan: Plan, language: str) -> Words:

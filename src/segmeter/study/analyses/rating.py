@@ -146,18 +146,10 @@ def _mixed(found: Sequence[Comparison]) -> Table:
     mixed = holm([each.mixed.p for each in found])
     ranks = holm([each.paired.wilcoxon_p for each in found])
     rows = [
-        (
-            each.name,
-            Value.of(each.mixed),
-            p_text(p),
-            Value.of(each.by_images),
-            Value.of(each.by_raters),
-            p_text(rank),
-            each.paired.above,
-            each.paired.effect,
-        )
+        (each.name, Value.of(each.mixed), p_text(p), Value.of(each.by_images),
+         Value.of(each.by_raters), p_text(rank), each.paired.above, each.paired.effect)
         for each, p, rank in zip(found, mixed, ranks, strict=True)
-    ]
+    ]  # fmt: skip
     note = (
         "`score ~ model + (1 | rater) + (1 | rater:model) + (1 | target) + (1 | target:model)`, "
         "REML; t-tests with the smaller of raters and targets, less one, as degrees of freedom. "
