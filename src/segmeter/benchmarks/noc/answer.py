@@ -96,7 +96,7 @@ def _with_waiting(comparison: Comparison) -> str:
     best, first = comparison.models[0], min(total, key=total.__getitem__)
     if round(total[best] - total[first], 1) <= 0:
         return ""
-    loaded = busy(comparison.run)
+    loaded = busy(comparison.findings.run)
     told = f" (waiting {loaded})" if loaded else ""
     return (
         f"; including measured waiting for the model, **{first}** is faster, "

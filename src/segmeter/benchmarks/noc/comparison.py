@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.costs import cost_of
 from segmeter.benchmarks.noc import statistics as noc
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.grouping import grouped
@@ -36,7 +35,7 @@ class Comparison:
     `title` says where, as short as the run allows; `groups` come cheapest first.
     """
 
-    run: Results
+    findings: parts.Findings
     title: str
     groups: Sequence[noc.ClickSessions]
 
@@ -48,41 +47,31 @@ class Comparison:
 
     @cached_property
     def goals(self) -> Goals:
-        return noc.goals_of(self.run)
-
-    @cached_property
-    def cost(self) -> CostModel:
-        return cost_of(self.run)
-
-    @cached_property
-    def statistics(self) -> dict[str, Statistic]:
-        return parts.Findings(self.run).cards
+        return noc.goals_of(self.findings.run)
 
     @cached_property
     def rows(self) -> dict[tuple[str, str], SummaryRow]:
         """The summary's rows by model and statistic."""
         keys = {group.key for group in self.groups}
-        found = self.run.benchmark.summary(self.run)
-        return {(r.model, r.statistic): r for r in found if r.key in keys}
+        return {(r.model, r.statistic): r for r in self.findings.rows if r.key in keys}
 
     @cached_property
     def differences(self) -> list[Difference]:
-        where = self.groups[0].comparison
-        found = tested_differences(self.run, self.statistics)
+        where, found = self.groups[0].comparison, tested_differences(self.findings)
         return [d for d in found if (d.dataset, d.user, d.protocol) == where]
 
     @cached_property
     def best(self) -> set[tuple[tuple[str, str, str, str], str]]:
         """Groups and statistics to set bold."""
-        return standing_out(self.rows.values(), self.differences, self.statistics)
+        return standing_out(self.rows.values(), self.differences, self.findings.cards)
+
+    @property
+    def cost(self) -> CostModel:
+        return self.groups[0].cost
 
     @property
     def models(self) -> list[str]:
         return [group.model for group in self.groups]
-
-    @property
-    def protocol(self) -> str:
-        return self.groups[0].protocol
 
     @property
     def prompts(self) -> str:
@@ -105,7 +94,7 @@ class Comparison:
 
     def per_object(self, group: noc.ClickSessions, measure: str) -> Floats:
         """One value per object, whose mean is the statistic of that name."""
-        found = self.statistics[measure].compared(group)
+        found = self.findings.cards[measure].compared(group)
         assert found is not None  # all groups are of click sessions
         return found
 
@@ -122,9 +111,10 @@ class Comparison:
         return None
 
 
-def tested_differences(run: Results, cards: dict[str, Statistic]) -> list[Difference]:
+def tested_differences(findings: parts.Findings) -> list[Difference]:
     """Differences of the run in every statistic that can be tested."""
-    return run.benchmark.differences(run, [n for n, card in cards.items() if card.testable])
+    names = [name for name, card in findings.cards.items() if card.testable]
+    return findings.run.benchmark.differences(findings.run, names)
 
 
 def comparisons(run: Results) -> list[Comparison]:
@@ -132,15 +122,16 @@ def comparisons(run: Results) -> list[Comparison]:
 
     Datasets come in the plan's order, the cheapest model first.
     """
-    leading = parts.Findings(run).groups(noc.ClickSessions, run.plan.leading_protocol)
+    findings, titles = parts.Findings(run), display_names(run.plan.datasets)
+    leading = findings.groups(noc.ClickSessions, findings.lead)
     places = grouped(leading, lambda group: (group.dataset, group.user))
     one_user = len({user for _, user in places}) == 1
-    made, titles, goals = [], display_names(run.plan.datasets), noc.goals_of(run)
+    made, goals = [], noc.goals_of(run)
     order = {str(spec): place for place, spec in enumerate(run.plan.datasets)}
     for (dataset, user), members in sorted(places.items(), key=lambda p: order.get(p[0][0], 0)):
         where = titles.get(dataset, dataset)
         title = where if one_user else f"{where}, {user}"
-        made.append(Comparison(run, title, _ranked(members, goals)))
+        made.append(Comparison(findings, title, _ranked(members, goals)))
     return made
 
 
@@ -178,37 +169,42 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
         "auc": Column("quality over all clicks", "IoU AuC, %", 1, better="higher"),
         "iou@1": Column("after one click", "IoU@1, %", 1, better="higher"),
     }
-    measures = {m: c for m, c in shown.items() if (comparison.models[0], m) in comparison.rows}
-    columns = [Column("model"), *measures.values()]
+
+    def cell(measure: str) -> Callable[[str], Cell]:
+        def of(model: str) -> Cell:
+            row = comparison.rows[model, measure]
+            # Failures lead to the objects behind them.
+            link = HARDEST if measure == comparison.never and row.value else ""
+            return replace(Value.of(row, (row.key, measure) in comparison.best), link=link)
+
+        return of
+
+    columns: dict[Column, Callable[[str], Cell]] = {
+        Column("model"): str,
+        **{c: cell(m) for m, c in shown.items() if (comparison.models[0], m) in comparison.rows},
+    }
     firsts = _first_shares(comparison)
     if firsts:
-        columns.append(Column("comes first", "% of resamples", 0, percent=True))
-    rows: list[list[Cell]] = []
-    for model in comparison.models:
-        held = {m: comparison.rows[model, m] for m in measures}
-        values = {m: Value.of(row, (row.key, m) in comparison.best) for m, row in held.items()}
-        if held[comparison.never].value:  # failures lead to the objects behind them
-            values[comparison.never] = replace(values[comparison.never], link=HARDEST)
-        rows.append([model, *values.values(), *firsts.get(model, [])])
+        columns[Column("comes first", "% of resamples", 0, percent=True)] = firsts.__getitem__
     capped, short = "", [model for model in comparison.models if comparison.fails_most(model)]
     if short:
         capped = (
             f" NoC counts all {counted(group.rounds, 'round')} where the goal is never reached: "
             f"that of {', '.join(short)} is mostly this cap, not clicks that led to the goal."
         )
-    return Table(
+    return Table.of(
         name,
+        comparison.models,
         columns,
-        rows,
         caption=f"{comparison.title}: {counted(len(group.keys), 'object')} in "
         f"{counted(len(set(group.clusters)), 'image')}, {counted(group.rounds, 'round')}, "
-        f"protocol {comparison.protocol}",
+        f"protocol {group.protocol}",
         note=f"{parts.INTERVALS} Bold: significantly better than every other model. "
         f"{comparison.by_hand()}.{capped}",
     )
 
 
-def _first_shares(comparison: Comparison) -> dict[str, list[Value]]:
+def _first_shares(comparison: Comparison) -> dict[str, float]:
     """How often each model costs least under resampling.
 
     Empty when models cannot be paired, when there is but one image to draw, and when
@@ -221,7 +217,7 @@ def _first_shares(comparison: Comparison) -> dict[str, list[Value]]:
         return {}
     values = np.stack([comparison.per_object(g, comparison.seconds) for g in groups])
     shares = first_shares(values, resampling(groups[0]), "lower")
-    return {g.model: [Value(float(s))] for g, s in zip(groups, shares, strict=True)}
+    return {g.model: float(s) for g, s in zip(groups, shares, strict=True)}
 
 
 def common(run: Results) -> Results:

@@ -39,7 +39,7 @@ def sections(run: Results) -> list[page.Section]:
         _which_costs_least(comparisons(common(run)), made),
         _growth(made),
         *_differences(made),
-        _numbers(run, made),
+        _numbers(made),
         *start_sections(
             run,
             [(g, g.start) for c in made for g in c.groups],
@@ -69,14 +69,14 @@ def _differences(comparisons: Sequence[Comparison]) -> list[page.Section]:
     blocks = []
     for c in comparisons:
         best, *others = c.models
-        tested = [name for name, card in c.statistics.items() if card.tested == "yes"]
+        tested = [name for name, card in c.findings.cards.items() if card.tested == "yes"]
         # First and second as in `run.compare()`: one sign everywhere.
         pairs = {(d.statistic, frozenset((d.first, d.second))): d for d in c.differences}
         wanted = [(name, frozenset((best, other))) for other in others for name in tested]
         found = [pairs[pair] for pair in wanted if pair in pairs]
         if found:
             name = f"differences-{_stem(c)}"
-            blocks.append(parts.difference_table(found, c.statistics, name=name, caption=c.title))
+            blocks.append(parts.difference_table(found, c.findings.cards, name=name, caption=c.title))
     text = (
         "The model with the least annotation time against every other, on the same objects. "
         "A difference is significant if its Holm-corrected p value is below 5 %."
@@ -114,14 +114,14 @@ def _growth(comparisons: Sequence[Comparison]) -> page.Section:
     return page.Section("Quality by number of clicks", text, list(map(page.Multiples, charts)))
 
 
-def _numbers(run: Results, comparisons: Sequence[Comparison]) -> page.Section:
+def _numbers(comparisons: Sequence[Comparison]) -> page.Section:
     """The statistics that papers print, in every protocol of the run."""
-    cards, rows = comparisons[0].statistics, run.benchmark.summary(run)
-    best = standing_out(rows, tested_differences(run, cards), cards)
+    findings = comparisons[0].findings
+    best = standing_out(findings.rows, tested_differences(findings), findings.cards)
     blocks: list[page.Block] = []
     for comparison in comparisons:
         group, stem = comparison.groups[0], _stem(comparison)
-        own = [row for row in rows if (row.dataset, row.user) == (group.dataset, group.user)]
+        own = [row for row in findings.rows if (row.dataset, row.user) == (group.dataset, group.user)]
         goals = comparison.goals.all
         effort = [*map(noc.clicks_to, goals), *map(noc.failures_at, goals)]
         for name, statistics, what in (
@@ -330,5 +330,5 @@ def _way(comparison: Comparison, group: noc.ClickSessions) -> Way:
     seconds, waited = (comparison.per_object(group, name) for name in names)
     mean, wait = (comparison.value(group.model, name) for name in names)
     hand = comparison.cost.per_object + comparison.cost.drawing(group.contour_px) + 0 * seconds
-    total = page.Value.of(comparison.statistics[names[0]].interval(group, seconds + waited))
+    total = page.Value.of(comparison.findings.cards[names[0]].interval(group, seconds + waited))
     return Way(group.model, group, mean, wait, total, seconds, waited, hand)
