@@ -15,8 +15,8 @@ import pytest
 from rclicks_paper import judge_cell, noc_cells, similarity_means
 from rclicks_simulated_nulls import NULLS, retries, under_the_null
 from segmeter.benchmarks.rclicks import Rclicks
-from segmeter.benchmarks.rclicks.answers import conclusions, pairwise_result
 from segmeter.benchmarks.rclicks.effects import EFFECTS, excess_of, interval_of, nulls, value_of
+from segmeter.benchmarks.rclicks.sections import conclusions, pairwise_result
 from segmeter.benchmarks.rclicks.statistics import (
     CARDS,
     STATISTICS,

@@ -10,8 +10,7 @@ from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.sessions import run_sessions, timed_encode
 from segmeter.benchmarks.tetris.cases import fragile, shift_maps
 from segmeter.benchmarks.tetris.click_response import shift_map
-from segmeter.benchmarks.tetris.sections import out_of_order, span_sentence
-from segmeter.benchmarks.tetris.tables import Attacks, area_tables
+from segmeter.benchmarks.tetris.sections import Attacks, area_tables, out_of_order, span_sentence
 from segmeter.benchmarks.tetris.work import attacked_rows
 from segmeter.core import catalogue
 from segmeter.core import sections as page

@@ -15,10 +15,9 @@ from segmeter.benchmarks.response_section import followed_notes, response_sectio
 from segmeter.benchmarks.starts import start_sections
 from segmeter.benchmarks.volumes import statistics as volumes
 from segmeter.benchmarks.volumes import tables
-from segmeter.benchmarks.volumes.cases import failures, lost_prompts, sessions_to_scroll
-from segmeter.benchmarks.volumes.fitting import left_out
 from segmeter.benchmarks.volumes.statistics import VolumeSessions, goals_of
-from segmeter.benchmarks.volumes.tables import typed
+from segmeter.benchmarks.volumes.tables import failures, lost_prompts, sessions_to_scroll, typed
+from segmeter.benchmarks.volumes.work import left_out
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Group, Results
 from segmeter.core.grouping import grouped
