@@ -46,7 +46,6 @@ class Comparison:
     clicks = _name_at_lead(noc.clicks_to)
     never = _name_at_lead(noc.never_reached)
     waiting = _name_at_lead(noc.waiting_until)
-    pay = _name_at_lead(noc.clicks_that_pay)  # before correcting by hand does, where measured
 
     @cached_property
     def goals(self) -> Goals:
@@ -83,13 +82,14 @@ class Comparison:
 
     def by_hand(self) -> str:
         """The sentence on what is drawn or corrected by hand."""
-        drawing = drawn_by_hand(self.cost)
-        pays = self.value(self.models[0], self.pay).value
-        if pays is None or np.isinf(self.cost.touch_up):
+        drawing, pay = drawn_by_hand(self.cost), noc.clicks_that_pay(self.goals.lead).name
+        clicks = self.rows.get((self.models[0], pay))
+        if clicks is None or np.isinf(self.cost.touch_up):
             return f"Objects that miss the goal are drawn by hand ({drawing})"
         return (
-            f"With {self.models[0]}, clicking pays for {pays:.1f} {self.prompts} per object: then "
-            f"the goal is reached or correcting by hand is faster. Drawing by hand takes {drawing}"
+            f"With {self.models[0]}, clicking pays for {clicks.value:.1f} {self.prompts} per "
+            "object: then the goal is reached or correcting by hand is faster. Drawing by hand "
+            f"takes {drawing}"
         )
 
     def value(self, model: str, measure: str) -> Value:
@@ -101,10 +101,11 @@ class Comparison:
         assert found is not None  # all groups are of click sessions
         return found
 
-    def fails_most(self, model: str) -> bool:
-        """Whether a model leaves more than half of the objects short of the goal."""
-        row = self.rows[model, self.never]
-        return 2 * row.value > row.targets
+    @property
+    def failing(self) -> list[str]:
+        """The models that leave more than half of the objects short of the goal."""
+        rows = (self.rows[model, self.never] for model in self.models)
+        return [row.model for row in rows if 2 * row.value > row.targets]
 
     def behind(self, first: str, second: str, measure: str) -> Difference | None:
         """`first - second`, whichever way round the comparison was made."""
@@ -120,12 +121,16 @@ def tested_differences(findings: parts.Findings) -> list[Difference]:
     return findings.run.benchmark.differences(findings.run, names)
 
 
-def comparisons(run: Results) -> list[Comparison]:
+def comparisons(run: Results, *, common: bool = False) -> list[Comparison]:
     """The run's models set against each other, by dataset and user, in its leading protocol.
 
-    Datasets come in the plan's order, the cheapest model first.
+    Datasets come in the plan's order, the cheapest model first; `common` leaves out objects that
+    some model lacks.
     """
     findings, titles = parts.Findings(run), display_names(run.plan.datasets)
+    if common:
+        groups = findings.groups(noc.ClickSessions)
+        return comparisons(parts.on_common_objects(run, groups))
     leading = findings.groups(noc.ClickSessions, findings.lead)
     places = grouped(leading, lambda group: (group.dataset, group.user))
     one_user = len({user for _, user in places}) == 1
@@ -189,21 +194,19 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
     firsts = _first_shares(comparison)
     if firsts:
         columns[Column("comes first", "% of resamples", 0, percent=True)] = firsts.__getitem__
-    capped, short = "", [model for model in comparison.models if comparison.fails_most(model)]
-    if short:
-        capped = (
-            f" NoC counts all {counted(group.rounds, 'round')} where the goal is never reached: "
-            f"that of {', '.join(short)} is mostly this cap, not clicks that led to the goal."
-        )
+    short = ", ".join(comparison.failing)
+    capped = (
+        f" NoC counts all {counted(group.rounds, 'round')} where the goal is never reached: "
+        f"that of {short} is mostly this cap, not clicks that led to the goal."
+    )
     return Table.of(
         name,
         comparison.models,
         columns,
-        caption=f"{comparison.title}: {counted(len(group.keys), 'object')} in "
-        f"{counted(len(set(group.clusters)), 'image')}, {counted(group.rounds, 'round')}, "
+        caption=f"{comparison.title}: {_amount(group)}, {counted(group.rounds, 'round')}, "
         f"protocol {group.protocol}",
         note=f"{parts.INTERVALS} Bold: significantly better than every other model. "
-        f"{comparison.by_hand()}.{capped}",
+        f"{comparison.by_hand()}.{capped if short else ''}",
     )
 
 
@@ -216,16 +219,11 @@ def _first_shares(comparison: Comparison) -> dict[str, float]:
     groups = comparison.groups
     if len(groups) < 2 or any(g.keys != groups[0].keys for g in groups):
         return {}
-    if len(set(groups[0].clusters)) < 2 or any(map(comparison.fails_most, comparison.models)):
+    if len(set(groups[0].clusters)) < 2 or comparison.failing:
         return {}
     values = np.stack([comparison.per_object(g, comparison.seconds) for g in groups])
     shares = first_shares(values, resampling(groups[0]), "lower")
     return {g.model: float(s) for g, s in zip(groups, shares, strict=True)}
-
-
-def common(run: Results) -> Results:
-    """The run on the objects that all of its models have."""
-    return parts.on_common_objects(run, parts.Findings(run).groups(noc.ClickSessions))
 
 
 def drawn_by_hand(cost: CostModel) -> str:
@@ -237,20 +235,19 @@ def answer(comparison: Comparison, many: bool) -> Answer:
     """The first sentence of the report."""
     where = f"On {comparison.title}: " if many else ""
     followed = followed_sentence(comparison.differences, comparison.rows)
-    short = {m: _failures(comparison, m) for m in comparison.models if comparison.fails_most(m)}
+    missed = [comparison.rows[m, comparison.never] for m in comparison.failing]
+    short = {row.model: f"{row.value:.0f} of {row.targets}" for row in missed}
     if len(short) == len(comparison.models):
         counts = ", ".join(f"**{m}** {failures}" for m, failures in short.items())
         goal = _tied(comparison.goals.lead.text)
         text = f"No model brings half of the objects to {goal}. Objects that never reach it: "
         detail = " ".join(filter(None, (followed, _extent(comparison))))
         return Answer(f"{where}{text}{counts}.", detail)
-    warning, unsure = "", comparison.models[0] in short
-    if short:
-        counts = ", ".join(f"{m} ({failures})" for m, failures in short.items())
-        fail = "fails" if len(short) == 1 else "fail"
-        warning = f"{counts} {fail} on more than half of the objects"
+    counts = ", ".join(f"{m} ({failures})" for m, failures in short.items())
+    warning = f"{counts} {'fails' if len(short) == 1 else 'fail'} on more than half of the objects"
+    unsure = comparison.models[0] in short
     opening = f"{where}{f'{warning}; ' if unsure else ''}{_opening(comparison)}: "
-    last = f" {warning}." if warning and not unsure else ""  # after the winner
+    last = f" {warning}." if short and not unsure else ""  # after the winner
     sentence = phrase(opening, _needs(comparison), f"{_with_waiting(comparison)}.{last}")
     told = (_runner_up(comparison), followed, _extent(comparison))
     return Answer(sentence, " ".join(filter(None, told)))
@@ -264,7 +261,7 @@ def _opening(comparison: Comparison) -> str:
     gap = comparison.behind(others[0], best, comparison.seconds)
     first, *rest = comparison.groups
     outdone = any(_better_everywhere(other, first, comparison.goals) for other in rest)
-    if gap is None or comparison.fails_most(best) or outdone:
+    if gap is None or best in comparison.failing or outdone:
         return f"no model is clearly best; **{best}** takes the fewest seconds"
     if round(gap.value, 6) == 0:
         return f"**{best}** and **{others[0]}** need the same annotation time"
@@ -278,9 +275,8 @@ def _better_everywhere(one: ClickSessions, other: ClickSessions, goals: Goals) -
     places = {key: i for i, key in enumerate(other.keys)}
     mine = [i for i, key in enumerate(one.keys) if key in places]
     theirs = [places[one.keys[i]] for i in mine]
-    rounds = (
-        rounds_to(*one.towards(goals.lead))[mine] - rounds_to(*other.towards(goals.lead))[theirs]
-    )
+    first, second = (rounds_to(*group.towards(goals.lead)) for group in (one, other))
+    rounds = first[mine] - second[theirs]
     areas = area_under(one.iou)[mine] - area_under(other.iou)[theirs]
     better = (rounds <= 0) & (areas >= 0) & ((rounds < 0) | (areas > 0))
     return bool(mine) and bool(better.all())
@@ -289,7 +285,7 @@ def _better_everywhere(one: ClickSessions, other: ClickSessions, goals: Goals) -
 def _needs(comparison: Comparison) -> Phrase:
     """Time and clicks that the leading model needs."""
     best = comparison.models[0]
-    goal = f"{_tied(comparison.goals.lead.text)}{_never(comparison, best)}"
+    never = _never(comparison, comparison.rows[best, comparison.never])
 
     def told(measure: str, digits: int, unit: str) -> Quantity:
         value = comparison.value(best, measure)
@@ -298,16 +294,16 @@ def _needs(comparison: Comparison) -> Phrase:
 
     seconds = told(comparison.seconds, 1, "s")
     clicks = told(comparison.clicks, 2, comparison.prompts)
-    return phrase(seconds, " and ", clicks, f" per object to reach {goal}")
+    return phrase(
+        seconds, " and ", clicks, f" per object to reach {_tied(comparison.goals.lead.text)}{never}"
+    )
 
 
 def _with_waiting(comparison: Comparison) -> str:
     """Which model is ahead once the measured waiting is added, if that is another one."""
+    measures = (comparison.seconds, comparison.waiting)
     total = {
-        group.model: sum(
-            float(comparison.per_object(group, name).mean())
-            for name in (comparison.seconds, comparison.waiting)
-        )
+        group.model: sum(float(comparison.per_object(group, m).mean()) for m in measures)
         for group in comparison.groups
     }
     best, first = comparison.models[0], min(total, key=total.__getitem__)
@@ -321,13 +317,7 @@ def _with_waiting(comparison: Comparison) -> str:
     )
 
 
-def _failures(comparison: Comparison, model: str) -> str:
-    row = comparison.rows[model, comparison.never]
-    return f"{row.value:.0f} of {row.targets}"
-
-
-def _never(comparison: Comparison, model: str) -> str:
-    row = comparison.rows[model, comparison.never]
+def _never(comparison: Comparison, row: SummaryRow) -> str:
     if row.value == 0:
         some = "the only object reaches" if row.targets == 1 else f"all {row.targets} objects reach"
         return f"; {some} it"
@@ -347,14 +337,13 @@ def _runner_up(comparison: Comparison) -> str:
     )
     if seconds is None:
         return f"**{best}** and **{other}** share no object, so they are not compared."
-    told = [f"The next, **{other}**, takes the same time, to a tenth of a second per object."]
+    gap = "the same time, to a tenth of a second per object"
     if round(abs(seconds.value), 1):
         longer = "longer" if seconds.value > 0 else "less"
-        gap = f"{abs(seconds.value):.1f}{TIED}s {longer} per object"
-        told = [f"The next, **{other}**, takes {gap}, {_sure(seconds, 1)}."]
+        gap = f"{abs(seconds.value):.1f}{TIED}s {longer} per object, {_sure(seconds, 1)}"
+    told = [f"The next, **{other}**, takes {gap}."]
     if clicks is not None and round(clicks.value, 2) != 0:
-        many = "more" if clicks.value > 0 else "fewer"
-        gap = f"{abs(clicks.value):.2f} {many}"
+        gap = f"{abs(clicks.value):.2f} {'more' if clicks.value > 0 else 'fewer'}"
         told.append(f"It needs {gap} {comparison.prompts}, {_sure(clicks, 2)}.")
     in_doubt = [d for d in (seconds, clicks) if d is not None and not d.significant]
     if in_doubt:
@@ -364,7 +353,7 @@ def _runner_up(comparison: Comparison) -> str:
 
 def _sure(d: Difference, digits: int) -> str:
     """A conclusion on a difference with its interval, in words."""
-    conclusion = "which is **significant**" if d.significant else "which is **not significant**"
+    conclusion = f"which is **{'' if d.significant else 'not '}significant**"
     low, high = signed(d.low, digits), signed(d.high, digits)
     if np.isnan(d.low) or low == high:
         return conclusion
@@ -391,15 +380,15 @@ def _doubt(comparison: Comparison, found: Sequence[Difference]) -> str:
 def _extent(comparison: Comparison) -> str:
     """How much was evaluated, and what a failure costs."""
     group = comparison.groups[0]
-    objects, scenes = len(group.keys), len(set(group.clusters))
-    amount = (
-        f"{counted(objects, 'object')} in {counted(scenes, 'image')}, up to "
-        f"{counted(group.rounds, 'round')}"
-    )
     return (
-        f"Evaluated: {amount}. {comparison.by_hand()}; waiting for the model is reported "
-        "separately and not included in annotation time."
+        f"Evaluated: {_amount(group)}, up to {counted(group.rounds, 'round')}. "
+        f"{comparison.by_hand()}; waiting for the model is reported separately and not included "
+        "in annotation time."
     )
+
+
+def _amount(group: noc.ClickSessions) -> str:
+    return f"{counted(group.size, 'object')} in {counted(len(set(group.clusters)), 'image')}"
 
 
 def _tied(text: str) -> str:

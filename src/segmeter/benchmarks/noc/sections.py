@@ -16,7 +16,6 @@ from segmeter.benchmarks.noc.comparison import (
     TIED,
     Comparison,
     answer,
-    common,
     comparisons,
     drawn_by_hand,
     leaderboard,
@@ -37,9 +36,16 @@ from segmeter.stats.statistics import Statistic, percentiles, resampling, standi
 def sections(run: Results) -> list[page.Section]:
     """All sections, in reading order."""
     made = comparisons(run)
-    goal = made[0].goals.lead
+    goal, results = made[0].goals.lead, []
+    # On the objects that all models have; a note tells where some lack.
+    for comparison, every in zip(comparisons(run, common=True), made, strict=True):
+        results += [
+            answer(comparison, len(made) > 1),
+            parts.uneven(every.title, every.groups),
+            leaderboard(comparison, f"leaderboard-{_stem(comparison)}"),
+        ]
     return [
-        _which_costs_least(comparisons(common(run)), made),
+        page.Section("Results", blocks=[block for block in results if block is not None]),
         _growth(made),
         *_differences(made),
         _numbers(made),
@@ -53,18 +59,6 @@ def sections(run: Results) -> list[page.Section]:
         _time(made, run),
         *_cases(run, made),
     ]
-
-
-def _which_costs_least(found: Sequence[Comparison], whole: Sequence[Comparison]) -> page.Section:
-    """The answer and its table on the objects that all models have, and a note if some lack."""
-    blocks: list[page.Block | None] = []
-    for comparison, every in zip(found, whole, strict=True):
-        blocks += [
-            answer(comparison, len(found) > 1),
-            parts.uneven(every.title, every.groups),
-            leaderboard(comparison, f"leaderboard-{_stem(comparison)}"),
-        ]
-    return page.Section("Results", blocks=[b for b in blocks if b is not None])
 
 
 def _differences(comparisons: Sequence[Comparison]) -> list[page.Section]:
@@ -136,10 +130,9 @@ def _numbers(comparisons: Sequence[Comparison]) -> page.Section:
             ("quality", _quality_columns(group), "quality"),
         ):
             caption = f"{comparison.title}: {what}; {group.size} objects, {group.rounds} rounds"
-            columns = {s.name: parts.column_of(s) for s in statistics}
-            blocks.append(
-                parts.summary_table(f"{name}-{stem}", own, columns, best=best, caption=caption)
-            )
+            names = [s.name for s in statistics]
+            shown = {"best": best, "caption": caption}
+            blocks.append(findings.table(f"{name}-{stem}", own, names, **shown))
     text = (
         "NoC@q is the mean number of rounds until IoU first reaches q %; a failure counts as "
         "all rounds. NoF@q counts failures: **published** also counts a success at the very last "
@@ -184,9 +177,17 @@ def _time(comparisons: Sequence[Comparison], run: Results) -> page.Section:
     known = run.provenance.get("segmenters", {})
     devices = {model: str(facts.get("device", "")) for model, facts in known.items()}
     groups = [(comparison, group) for comparison in comparisons for group in comparison.groups]
-    blocks += [*_touch_up(groups), _latency_table(groups, devices), _cost_note(comparisons[0].cost)]
-    machine_text = machines(run)
-    text = f"{machine_text} It is in no comparison of seconds." if machine_text else ""
+    cost = comparisons[0].cost
+    review = f", {cost.review:g} s to review it" if cost.review else ""
+    length = f" and {cost.by_hand_px:g} s per pixel of its outline" if cost.by_hand_px else ""
+    priced = page.Note(
+        f"Cost model: {cost.locate:g} s to find the object{review}, {cost.click:g} s per click, "
+        f"{cost.box:g} s per box, {cost.scribble:g} s per stroke; objects that never reach the "
+        f"goal are drawn by hand in {cost.by_hand:g} s{length}. Sources of these seconds: see the "
+        "documentation; `--cost FILE` sets your own."
+    )
+    blocks += [*_touch_up(groups), _latency_table(groups, devices), priced]
+    text = machines(run) and f"{machines(run)} It is in no comparison of seconds."
     return page.Section("Time per object", text, blocks)
 
 
@@ -277,17 +278,6 @@ def _latency(group: noc.ClickSessions, share: float) -> page.Value:
     return page.Value.of(percentiles(float(np.nanquantile(seconds, share)), np.array(draws)))
 
 
-def _cost_note(cost: CostModel) -> page.Note:
-    review = f", {cost.review:g} s to review it" if cost.review else ""
-    length = f" and {cost.by_hand_px:g} s per pixel of its outline" if cost.by_hand_px else ""
-    return page.Note(
-        f"Cost model: {cost.locate:g} s to find the object{review}, {cost.click:g} s per click, "
-        f"{cost.box:g} s per box, {cost.scribble:g} s per stroke; objects that never reach the "
-        f"goal are drawn by hand in {cost.by_hand:g} s{length}. Sources of these seconds: see the "
-        "documentation; `--cost FILE` sets your own."
-    )
-
-
 def _cases(run: Results, comparisons: Sequence[Comparison]) -> list[page.Section]:
     """Hardest objects and replays, of each dataset."""
     galleries: list[page.Block] = []
@@ -295,24 +285,21 @@ def _cases(run: Results, comparisons: Sequence[Comparison]) -> list[page.Section
     for comparison in comparisons:
         cases, why = cases_of(run, comparison)
         if why:
-            galleries.append(
-                page.Note(f"Images of {comparison.title} cannot be shown: {why}", "warning")
-            )
+            text = f"Images of {comparison.title} cannot be shown: {why}"
+            galleries.append(page.Note(text, "warning"))
             continue
         if len(comparisons) > 1:
             galleries.append(page.Note(f"**{comparison.title}**"))
         galleries.append(hardest(run, comparison, cases))
         sessions += replays(run, comparison, cases)
     text = "The objects that need the most clicks over all models, with the clicks of each model."
+    replayed = (
+        "Choose a session; step through it with the buttons, the slider or the arrow keys. "
+        "The hardest objects come first, then a typical one and the one on which the models "
+        "differ most."
+    )
     made = [page.Section("Hardest objects", text, galleries)]
-    if sessions:
-        text = (
-            "Choose a session; step through it with the buttons, the slider or the arrow keys. "
-            "The hardest objects come first, then a typical one and the one on which the models "
-            "differ most."
-        )
-        made.append(page.Section("Sessions", text, sessions))
-    return made
+    return [*made, page.Section("Sessions", replayed, sessions)] if sessions else made
 
 
 def _stem(comparison: Comparison) -> str:
@@ -321,9 +308,8 @@ def _stem(comparison: Comparison) -> str:
 
 def project_section(run: Results, objects: int, rate: float | None = None) -> page.Section:
     """Hours, and money at a rate per hour, for so many objects like those of the run."""
-    found = comparisons(common(run))
-    tables = {c.title: [_way(c, group) for group in c.groups] for c in found}
-    cost = found[0].cost
+    found = comparisons(run, common=True)
+    tables, cost = {c.title: [_way(c, group) for group in c.groups] for c in found}, found[0].cost
     source = ", the time of a polygon in COCO (Lin et al. 2014)" if cost == CostModel() else ""
     assumed = (
         f"Goal: {found[0].goals.lead.text}. Assumed for drawing by hand: {drawn_by_hand(cost)}"
@@ -350,8 +336,10 @@ def cases_of(run: Results, comparison: Comparison) -> tuple[list[parts.Case], st
     Hard is what costs most over all models, then what ends low; the models differ most on the
     disputed one. With them comes the reason why there are none, where the data is not available.
     """
-    area = _by_key(comparison, _areas)
-    clicks = _by_key(comparison, lambda g: comparison.per_object(g, comparison.clicks))
+    area = parts.values_by_key(comparison.groups, _areas)
+    clicks = parts.values_by_key(
+        comparison.groups, lambda g: comparison.per_object(g, comparison.clicks)
+    )
     cost = {key: np.mean(np.subtract(clicks[key], np.divide(area[key], 1000))) for key in area}
     order = sorted(cost, key=lambda key: (-float(cost[key]), key))
     disputed = max(sorted(area), key=lambda key: max(area[key]) - min(area[key]))
@@ -377,16 +365,12 @@ def hardest(
                 curve = group.iou[group.keys.index(case.key)]
                 never = f"never, ends at {100 * curve[~np.isnan(curve)][-1]:.0f} %"
                 outcomes.append(f"{group.model}: {_reached(group, case.key, goal) or never}")
-        images.append(
-            case.drawn(
-                "\n".join(outcomes),
-                f"{case.title} with the ground truth, the mask of {best.model} and its clicks",
-                mask=seen[-1].mask,
-                name=best.model,
-                prompts=[prompt for frame in seen for prompt in frame.prompts],
-                link=shown.get((case.key, best.model), ""),
-            )
-        )
+        alt = f"{case.title} with the ground truth, the mask of {best.model} and its clicks"
+        images.append(case.drawn(
+            "\n".join(outcomes), alt, mask=seen[-1].mask, name=best.model,
+            prompts=[prompt for frame in seen for prompt in frame.prompts],
+            link=shown.get((case.key, best.model), ""),
+        ))  # fmt: skip
     return page.Gallery(
         images,
         f"Dashed: the ground truth. Filled: the mask of {best.model} when it reached {goal.text}, "
@@ -405,13 +389,11 @@ def replays(run: Results, comparison: Comparison, cases: Sequence[parts.Case]) -
             frames = parts.session_frames(run, group, case, (group.user,)) if key else []
             if key and frames:
                 reached = _reached(group, case.key, goal)
-                outcome = f"not {goal.short} in {len(frames)} rounds"
-                if reached:
-                    outcome = f"{goal.short} after {counted(reached, 'click')}"
+                outcome = f"{goal.short} after {counted(reached, 'click')}"
+                outcome = outcome if reached else f"not {goal.short} in {len(frames)} rounds"
                 caption = f"{case.scene.name}, user {group.user}, protocol {group.protocol}"
                 shown = goal.value if goal.measure == "iou" else None
-                outcomes = f"{group.model}: {outcome}"
-                made.append(case.replay(key, outcomes, frames, shown, caption))
+                made.append(case.replay(key, f"{group.model}: {outcome}", frames, shown, caption))
     return made
 
 
@@ -432,17 +414,6 @@ def _reached(group: ClickSessions, key: parts.Key, goal: Goal) -> int:
     """The round in which a target reaches the goal; 0 where it never does."""
     curves, limit = group.towards(goal)
     return int(first_round(curves[group.keys.index(key)][None], limit)[0])
-
-
-def _by_key(
-    comparison: Comparison, values: Callable[[ClickSessions], Any]
-) -> dict[parts.Key, list[float]]:
-    """The values of every target, one for each model that has it."""
-    found: dict[parts.Key, list[float]] = {}
-    for group in comparison.groups:
-        for key, value in zip(group.keys, values(group), strict=True):
-            found.setdefault(key, []).append(float(value))
-    return found
 
 
 def _areas(group: ClickSessions) -> Any:

@@ -17,10 +17,10 @@ from segmeter.benchmarks.rclicks.figures import (
     scatter,
 )
 from segmeter.benchmarks.rclicks.statistics import CARDS, ModelFindings, findings
-from segmeter.benchmarks.report_parts import difference_table
 from segmeter.benchmarks.response_section import followed_notes, response_sections
 from segmeter.core import sections as page
-from segmeter.core.benchmarks import Difference, Results
+from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.grouping import grouped
 from segmeter.core.wording import p_value, signed
 from segmeter.stats.comparisons import holm
 
@@ -30,13 +30,10 @@ def sections(run: Results) -> list[page.Section]:
     found = findings(run)
     lead = [f for f in found if f.trial.protocol == "corrected"] or found
     view = parts.Findings(run)
-    pairwise = pairwise_result(lead, view.differences)
     maps = {str(spec.options.get("map", "prior")) for spec in run.plan.users if spec.options}
     return [
-        page.Section(
-            "Results", "", [*conclusions(lead), *followed_notes(run), _short_table(found, view)]
-        ),
-        *([pairwise] if pairwise else []),
+        page.Section("Results", "", [*conclusions(lead), *followed_notes(run), _short_table(view)]),
+        *pairwise_result(lead, view.differences),
         page.Section("Quality by number of clicks", _GROWTH, [curves(lead)]),
         page.Section("Effect sizes against the null", _WORTH, _null_tables(lead, view)),
         page.Section(
@@ -66,15 +63,15 @@ _SHORT = ("sample-noc", "std-noc", "dsb-noc", "dsb-noc-ratio", "dgr-noc", "dgr-n
 _FIRST = ("iou@1", "std@1", "nsr@1", "nsr", "nsr-unbiased")
 _PARTS = [f"{part}-{m}" for m in ("noc", "auc") for part in ("between", "within", "share")]
 _TABLES = {
-    "noc": ("clicks to 90 % IoU (as page.Table 9)", _names("noc", "ratio")),
-    "nof": ("objects that fail to reach 90 % (as page.Table 10)", _names("nof", "all")),
-    "auc": ("mean IoU over the rounds (as page.Table 11)", _names("auc", "all")),
-    "first-clicks": ("the first click, and noise against signal (as page.Table 12)", _FIRST),
+    "noc": ("clicks to 90 % IoU (as Table 9)", _names("noc", "ratio")),
+    "nof": ("objects that fail to reach 90 % (as Table 10)", _names("nof", "all")),
+    "auc": ("mean IoU over the rounds (as Table 11)", _names("auc", "all")),
+    "first-clicks": ("the first click, and noise against signal (as Table 12)", _FIRST),
 }
 
 
 def _paper_tables(found: Sequence[ModelFindings], view: parts.Findings) -> Iterator[page.Table]:
-    """Tables 9 to 12 of every dataset; in page.Table 12 the centre click on the same objects."""
+    """Tables 9 to 12 of every dataset; in Table 12 the centre click on the same objects."""
     base = {f.key: f.base_first for f in found}
     same: parts.By = {
         page.Column("clicks of"): lambda row: row.user,
@@ -82,22 +79,21 @@ def _paper_tables(found: Sequence[ModelFindings], view: parts.Findings) -> Itera
             base[r.model, r.dataset, r.protocol]
         ),
     }
-    for dataset in dict.fromkeys(f.trial.dataset for f in found):
-        own = [row for row in view.rows if row.dataset == dataset]
+    for dataset, _, own in view.datasets([f.trial for f in found]):
         for name, (caption, names) in _TABLES.items():
             by = same if names == _FIRST else None
             title = f"{dataset}: {caption}"
             yield view.table(f"{name}-{dataset}", own, names, by=by, caption=title)
 
 
-def _short_table(found: Sequence[ModelFindings], view: parts.Findings) -> page.Table:
+def _short_table(view: parts.Findings) -> page.Table:
     """Table 4's shape: Sample NoC, ΔSB and ΔGR, a row per model, protocol and dataset."""
     return view.table(
         "table-4",
         view.rows,
         _SHORT,
-        by=parts.DATA if len({f.trial.dataset for f in found}) > 1 else None,
-        caption="Clicks to 90 % IoU with people's clicks (as page.Table 4)",
+        by=parts.DATA if len({row.dataset for row in view.rows}) > 1 else None,
+        caption="Clicks to 90 % IoU with people's clicks (as Table 4)",
         note="The paper's formulas are means of each object's ratio, which are above zero even "
         "when nothing differs; a ratio of means over all draws is not. 95 % intervals from "
         "resampling images.",
@@ -135,22 +131,22 @@ def _spread(lead: Sequence[ModelFindings], view: parts.Findings) -> Iterator[pag
     )
     unknown = page.Note("Each group ran once: chance and groups cannot be separated.", "warning")
     yield table if table.rows else unknown
-    chart = scatter(lead)
-    if chart is not None:
-        yield chart
+    yield from scatter(lead)
 
 
 def _ranking(found: Sequence[ModelFindings]) -> Iterator[page.Table]:
     """The objects whose first click is noisiest, with each model's noise against signal."""
-    ranked, noise = ranked_by_noise(found), {}
+    ranked = ranked_by_noise(found)
     shown = ranked[:20]
-    for f in found:
-        if f.clicks is not None:
-            each = zip(f.clicks.scores, map(float, f.clicks.noise()), strict=True)
-            noise[f.trial.model, f.trial.dataset] = dict(each)
+    noise = {
+        (f.trial.model, f.trial.dataset, key): float(value)
+        for f in found
+        if f.clicks is not None
+        for key, value in zip(f.clicks.scores, f.clicks.noise(), strict=True)
+    }
 
     def of_model(model: str) -> Callable[[FirstClickNoise], page.Cell]:
-        return lambda one: noise.get((model, one.dataset), {}).get(one.key)
+        return lambda one: noise.get((model, one.dataset, one.key))
 
     columns: dict[page.Column, Callable[[FirstClickNoise], page.Cell]] = {
         page.Column("object"): lambda one: parts.title(*one.key),
@@ -217,23 +213,21 @@ _HOW_SURE = "95 % interval "
 def conclusions(found: Sequence[ModelFindings]) -> list[page.Answer]:
     """One answer per model and dataset; p values hold for all questions of a dataset together."""
     answers = []
-    for dataset in dict.fromkeys(f.trial.dataset for f in found):
-        members = [f for f in found if f.trial.dataset == dataset]
+    for members in grouped(found, lambda f: f.trial.dataset).values():
         corrected = iter(holm([f.p(name) for f in members for name in _ASKED]))
         for f, p_clicks, p_quality in zip(members, corrected, corrected, strict=True):
-            sentence = _sentence(f, p_clicks, p_quality)
-            answers.append(page.Answer(sentence, _detail(f, p_clicks, p_quality)))
+            p = (p_clicks, p_quality)
+            answers.append(page.Answer(_sentence(f, *p), _detail(f, *p)))
     return answers
 
 
 def images_in_words(count: int) -> str:
-    """`one image`, `12 images`."""
     return "one image" if count == 1 else f"{_WORDS.get(count, count)} images"
 
 
 def _sentence(f: ModelFindings, p_clicks: float, p_quality: float) -> page.Phrase:
     model, dataset, _ = f.key
-    clicks = ("the least likely tenth of clicks takes ", _more(f), ".")
+    clicks = ("the least likely tenth of clicks takes ", _more(f.rows["dgr-noc-ratio"]), ".")
     images = len(set(f.trial.clusters))
     if images < FEWEST_IMAGES:
         them = "it" if images == 1 else "them"
@@ -257,9 +251,8 @@ def _sentence(f: ModelFindings, p_clicks: float, p_quality: float) -> page.Phras
     return page.phrase(f"{opening} has not been shown to matter where people click: ", clicks)
 
 
-def _more(f: ModelFindings) -> page.Quantity:
+def _more(row: SummaryRow) -> page.Quantity:
     """How many more clicks the least likely tenth takes."""
-    row = f.rows["dgr-noc-ratio"]
     limits = _limits(row, 1, _HOW_SURE).strip()
     text = f"{abs(row.value):.1f} % {'more' if row.value >= 0 else 'fewer'} clicks than the most "
     text += "likely"
@@ -303,24 +296,19 @@ def _limits(i: page.WithLimits, digits: int, words: str = "") -> str:
 
 def pairwise_result(
     lead: Sequence[ModelFindings], differences: Sequence[Difference]
-) -> page.Section | None:
-    """One answer per dataset and the table of pairs; None for a single model."""
+) -> list[page.Section]:
+    """One answer per dataset and the table of pairs; none for a single model."""
     answers: list[page.Block] = []
     compared: list[Difference] = []
-    for dataset in dict.fromkeys(f.trial.dataset for f in lead):
-        members = [f for f in lead if f.trial.dataset == dataset]
-        if len(members) < 2:
-            continue
-        members.sort(key=lambda f: f.rows["sample-noc"].value)
-        where = members[0].trial.comparison
-        found = [d for d in differences if (d.dataset, d.user, d.protocol) == where]
-        answers.append(_fewest(members, found))
-        compared += found
-    if not answers:
-        return None
-    return page.Section(
-        "Significant differences", "", [*answers, difference_table(compared, CARDS)]
-    )
+    for members in grouped(lead, lambda f: f.trial.dataset).values():
+        if len(members) > 1:
+            members.sort(key=lambda f: f.rows["sample-noc"].value)
+            where = members[0].trial.comparison
+            found = [d for d in differences if (d.dataset, d.user, d.protocol) == where]
+            answers.append(_fewest(members, found))
+            compared += found
+    blocks = [*answers, parts.difference_table(compared, CARDS)]
+    return [page.Section("Significant differences", "", blocks)] if answers else []
 
 
 def _fewest(members: Sequence[ModelFindings], compared: Sequence[Difference]) -> page.Answer:

@@ -30,6 +30,8 @@ def sections(run: Results) -> list[page.Section]:
     found = Attacks(run)
     members, lead = found.of(found.lead), found.lead
     charts = [_chart(group, found.several) for group in members]
+    places = [own for _, own, _ in found.datasets(members)]
+    maps = [block for own in places for block in heat_maps(run, own)]
     made = [
         page.Section("Results", _RESULTS, [*_results(found)]),
         *parts.difference_section(found.tested, found.cards),
@@ -43,7 +45,9 @@ def sections(run: Results) -> list[page.Section]:
         page.Section("The first click", _FIRST_CLICK, [*_first_click(found, members)]),
         page.Section("Which numbers agree", _AGREEMENT, [*agreement_tables(found)], folded=True),
         *response_sections(run),
-        *_cases(run, [here for _, here, _ in found.datasets(members)]),
+        page.Section("Hardest objects", _HARDEST, [fragile(run, own) for own in places]),
+        page.Section("Worst click positions", _WORST, maps),
+        page.Section("Sessions", _SESSIONS, [b for own in places for b in replays(run, own)]),
     ]
     return [section for section in made if section.blocks]
 
@@ -53,6 +57,12 @@ _RESULTS = (
     "for the clicks with the lowest IoU, one for those with the highest, and one clicks the "
     "centre of each error region. All clicks are in the error region."
 )
+_HARDEST = "Objects with the widest span between the worst and the best sessions."
+_WORST = (
+    "IoU after a single click at each place of the object: dark where it fails. Only "
+    "scenes that were clicked exhaustively."
+)
+_SESSIONS = "The worst and the best clicks of the most fragile objects, round by round."
 _FIRST_CLICK = "The effect of the first click alone: worst, centre and best click of each object."
 _AGREEMENT = (
     "Spearman's rank correlations over the models of this run, as in Figures 9 and 10 of "
@@ -216,28 +226,6 @@ def _first_click(found: Attacks, members: Sequence[AttackedSessions]) -> Iterato
     )
 
 
-def _cases(run: Results, places: Sequence[Sequence[AttackedSessions]]) -> list[page.Section]:
-    """The cases of each dataset; `places` are its groups."""
-    return [
-        page.Section(
-            "Hardest objects",
-            "Objects with the widest span between the worst and the best sessions.",
-            [fragile(run, members) for members in places],
-        ),
-        page.Section(
-            "Worst click positions",
-            "IoU after a single click at each place of the object: dark where it fails. Only "
-            "scenes that were clicked exhaustively.",
-            [block for members in places for block in heat_maps(run, members)],
-        ),
-        page.Section(
-            "Sessions",
-            "The worst and the best clicks of the most fragile objects, round by round.",
-            [block for members in places for block in replays(run, members)],
-        ),
-    ]
-
-
 # Our names of models whose rows the paper prints: method, backbone, training data.
 PRINTED = {
     "mobile-sam": ("MobileSAM", "ViT-Tiny", "SA-1B"),
@@ -330,7 +318,7 @@ def area_tables(found: Attacks, prompt: str = "click") -> Iterator[page.Table]:
         if prompt == "click":
             caption = f"{title} over the clicks: worst clicks, centre clicks, best clicks, and D, "
             caption += "best less worst"
-            note += f"Shaped like page.Table {number} of the paper, with Base added. "
+            note += f"Shaped like Table {number} of the paper, with Base added. "
         names = [f"{kind}-{role}" for role in ROLES]
         name, note = f"table-{number}-{kind}", f"{note}{parts.INTERVALS}"
         yield from found.shown(name, found.of(), names, caption, note, plot=f"{kind}-d")

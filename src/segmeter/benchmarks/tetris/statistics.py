@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from segmeter.benchmarks.responses import STATISTICS as RESPONSES
 from segmeter.benchmarks.responses import response_groups
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped
 from segmeter.core.models import ProtocolName
 from segmeter.core.scores_by_step import Tables, columns_in, load_tables
 from segmeter.stats.goals import area_under
@@ -74,12 +75,10 @@ def groups(run: Results) -> list[Group]:
 def attacked_sessions(run: Results) -> list[AttackedSessions]:
     roles, attacks = roles_of(run), attacks_of(run)
     mixed = len(set(attacks.values())) > 1
-    by_user: dict[tuple[str, str], dict[tuple[str, ProtocolName], Tables]] = {}
-    for tables in load_tables(run, [*_COLUMNS.values(), *_FIRST]):
-        users = by_user.setdefault((tables.model, tables.dataset), {})
-        users[tables.user, tables.protocol] = tables
+    every = load_tables(run, [*_COLUMNS.values(), *_FIRST])
     found = []
-    for (model, dataset), users in by_user.items():
+    for (model, dataset), held in grouped(every, lambda t: (t.model, t.dataset)).items():
+        users = {(tables.user, tables.protocol): tables for tables in held}
         for protocol in dict.fromkeys(p for user, p in users if user in roles):
             members = {
                 role: users[user, protocol]
@@ -120,16 +119,12 @@ def attacks_of(run: Results) -> dict[str, str]:
 def from_curves(group: AttackedSessions) -> dict[str, Floats]:
     """Areas under the curves and the first click of each role; D where both attacks ran."""
     roles = ("min", "base", "max") if group.complete else ("base",)
-    found = {
-        f"{kind}-{role}": 100 * area_under(group.role(role, kind))
-        for kind in _COLUMNS
-        for role in roles
-    }
-    found |= {f"first-{role}": 100 * group.role(role)[:, 0] for role in roles}
-    if group.complete:
-        for kind in _COLUMNS:
-            high, low = (area_under(group.role(role, kind)) for role in ("max", "min"))
-            found[f"{kind}-d"] = 100 * (high - low)
+    found = {f"first-{role}": 100 * group.role(role)[:, 0] for role in roles}
+    for kind in _COLUMNS:
+        areas = {role: area_under(group.role(role, kind)) for role in roles}
+        if group.complete:
+            areas["d"] = areas["max"] - areas["min"]
+        found |= {f"{kind}-{role}": 100 * area for role, area in areas.items()}
     return found
 
 
@@ -220,10 +215,9 @@ _TESTED = ("iou-d", "iou-min", "iou-max", "iou-base")
 
 
 def _mean(name: str, title: str, unit: str, digits: int = 1, better: Better = "") -> Statistic:
-    tested: Literal["yes", "on request"] = "yes" if name in _TESTED else "on request"
     return Statistic(
         name, title, unit, digits, better, values=lambda g: g.each(name), interval=mean_of_known,
-        of=AttackedSessions, tested=tested,
+        of=AttackedSessions, tested="yes" if name in _TESTED else "on request",
     )  # fmt: skip
 
 

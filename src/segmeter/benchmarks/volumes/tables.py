@@ -9,20 +9,13 @@ segmented on another's features: they are not a target.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.report_parts import (
-    Findings,
-    Key,
-    Numbers,
-    published_rows,
-    session_rows,
-    volume_slices,
-)
+from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.benchmarks.volumes.statistics import (
     FEWEST,
@@ -36,7 +29,7 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, SegmeterError
-from segmeter.core.grouping import grouped
+from segmeter.core.grouping import grouped, grouped_pairs
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import round_from_json
 from segmeter.core.scenes import Scene, Volume
@@ -71,7 +64,7 @@ def paper_rows(table: int) -> tuple[dict[str, str], ...]:
     >>> paper_rows(3)[0]["average"]
     '4.83'
     """
-    rows = published_rows("volumes", "paper_tables.csv")
+    rows = parts.published_rows("volumes", "paper_tables.csv")
     return tuple(row for row in rows if int(row["table"]) == table)
 
 
@@ -149,7 +142,7 @@ def stem(kind: str, groups: Sequence[VolumeSessions]) -> str:
 PROMPTER: Cells = {Column("prompter"): prompter_cell, Column("model"): lambda g: g.model}
 
 
-def leaderboard(findings: Findings, groups: Sequence[VolumeSessions], goal: float) -> Table:
+def leaderboard(findings: parts.Findings, groups: Sequence[VolumeSessions], goal: float) -> Table:
     """Every model and user of one dataset, the largest area first."""
     found = sorted(groups, key=lambda g: (-findings.numbers[g.key, "area"].value, g.key))
     measures = [name for name in found[0].others if not name.endswith("-path")]
@@ -175,10 +168,9 @@ def leaderboard(findings: Findings, groups: Sequence[VolumeSessions], goal: floa
 
 def few(group: VolumeSessions) -> str:
     """How intervals are made, or why there are none."""
-    many, units = len(set(group.clusters)), counted(len(set(group.clusters)), group.unit)
-    if many < FEWEST:
-        return f"no intervals with {units}: they need {FEWEST}."
-    return f"95 % intervals are over {units}."
+    units = counted(len(set(group.clusters)), group.unit)
+    none = f"no intervals with {units}: they need {FEWEST}."
+    return none if len(set(group.clusters)) < FEWEST else f"95 % intervals are over {units}."
 
 
 def typed(user: str) -> str:
@@ -206,18 +198,15 @@ def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], prot
     labels = {_plain(g.prompter_label) for g in groups}
     printed = [row for row in paper_rows(number) if _plain(row["prompter"]) in labels]
     names = [*datasets, *(d for d in PAPER_DATASETS if printed and d not in datasets)]
-    columns = [
-        Column("step", digits=0),
-        Column("prompter"),
-        Column("model"),
-        Column("interactions"),
-        *(Column(name, "%", digits=2) for name in names),
-        Column("average", "%", digits=2),
-    ]
-    rows = [*_own_rows(groups, datasets, names, protocol), *_printed_rows(printed, names)]
+    head = [Column("step", digits=0), *map(Column, ("prompter", "model", "interactions"))]
+    rows = _own_rows(groups, datasets, names, protocol)
+    for row in printed:
+        who = (Label(row["prompter"], protocol="paper"), row["model"], row["interactions"])
+        values = [row.get(name) for name in (*names, "average")]
+        rows.append([int(row["iteration"]), *who, *(float(v) if v else None for v in values)])
     return Table(
         f"paper-table-{number}-{protocol}",
-        columns,
+        [*head, *(Column(name, "%", digits=2) for name in (*names, "average"))],
         rows,
         f"{title}. Ours in the protocol {protocol}; rows tagged `paper` are printed ones, on "
         "other data.",
@@ -235,21 +224,18 @@ def _plain(label: str) -> str:
 
 def _own_rows(
     groups: Sequence[VolumeSessions], datasets: Sequence[str], names: Sequence[str], protocol: str
-) -> Iterator[list[Cell]]:
+) -> list[list[Cell]]:
+    rows: list[list[Cell]] = []
     for (_, model), members in grouped(groups, lambda g: (g.user, g.model)).items():
         refines = members[0].paper_table in (5, 6)
         for step in range(max(g.rounds for g in members) if refines else 1):
             given = [d for g in members for d in _class_dice(g, step, protocol)]
             found, average = averaged(given, datasets, protocol)
             values = [found.get(name, np.nan) for name in names]
-            yield [
-                step,
-                members[0].prompter_label,
-                model,
-                members[0].paper_interactions,
-                *(None if np.isnan(v) else v for v in values),
-                None if np.isnan(values).any() else average,
-            ]
+            values.append(np.nan if np.isnan(values).any() else average)
+            who = (members[0].prompter_label, model, members[0].paper_interactions)
+            rows.append([step, *who, *(None if np.isnan(v) else v for v in values)])
+    return rows
 
 
 def _class_dice(group: VolumeSessions, step: int, protocol: str) -> list[tuple[str, float]]:
@@ -262,18 +248,6 @@ def _class_dice(group: VolumeSessions, step: int, protocol: str) -> list[tuple[s
     means = np.bincount(place, column) / np.bincount(place)
     by_class = np.bincount(label, means) / np.bincount(label)
     return [(group.dataset, float(mean)) for mean in by_class]
-
-
-def _printed_rows(rows: Sequence[dict[str, str]], names: Sequence[str]) -> Iterator[list[Cell]]:
-    for row in rows:
-        values = [row.get(name) for name in (*names, "average")]
-        yield [
-            int(row["iteration"]),
-            Label(row["prompter"], protocol="paper"),
-            row["model"],
-            row["interactions"],
-            *(float(value) if value else None for value in values),
-        ]
 
 
 _ORGAN_COLUMNS: tuple[tuple[str, Column, Callable[[Any], Any]], ...] = (
@@ -291,16 +265,6 @@ _ORGAN_COLUMNS: tuple[tuple[str, Column, Callable[[Any], Any]], ...] = (
 
 def by_organ(groups: Sequence[VolumeSessions]) -> Table:
     """Each organ with each model and prompter: overlap, surfaces, volume and empty masks."""
-
-    def cell(values: str, reduced: Callable[[Any], Any]) -> Callable[[Organ], Cell]:
-        def of(at: Organ) -> Cell:
-            label, group = at
-            mine = [own == label for own in group.labels]
-            tables = [_organ_tables(one)[values] for one in group.repeats or (group,)]
-            return float(reduced(np.concatenate([table[mine, -1] for table in tables])))
-
-        return of
-
     columns: dict[Column, Callable[[Organ], Cell]] = {
         Column("organ"): lambda at: at[0] or "?",
         Column("prompter"): lambda at: prompter_cell(at[1]),
@@ -311,8 +275,7 @@ def by_organ(groups: Sequence[VolumeSessions]) -> Table:
     rows = [(label, g) for label in labels for g in groups if label in g.labels]
     for values, column, reduced in _ORGAN_COLUMNS:
         if values in _organ_tables(groups[0]):
-            tell = cell(values, reduced)
-            columns[column] = _best_of_organ(rows, column, tell) if column.better else tell
+            columns[column] = _organ_cells(rows, values, column, reduced)
     dataset, protocol = groups[0].dataset, groups[0].protocol
     caption = (
         f"{dataset}: the last round, organ by organ; protocol {protocol}. Bold: best of the organ."
@@ -326,23 +289,29 @@ def _organ_tables(group: VolumeSessions) -> dict[str, Floats]:
     return {**group.others, **volumes, "dice": group.dice, "empty": empty}
 
 
-def _best_of_organ(
-    rows: Sequence[Organ], column: Column, tell: Callable[[Organ], Any]
+def _organ_cells(
+    rows: Sequence[Organ], values: str, column: Column, reduced: Callable[[Any], Any]
 ) -> Callable[[Organ], Cell]:
-    """The cells of a column with the best of each organ set strong."""
-    found = {(organ, group.key): float(tell((organ, group))) for organ, group in rows}
+    """The cells of a column, the best of each organ set strong where one direction is better."""
+    found = {}
+    for label, group in rows:
+        mine = [own == label for own in group.labels]
+        tables = [_organ_tables(one)[values] for one in group.repeats or (group,)]
+        ends = np.concatenate([table[mine, -1] for table in tables])
+        found[label, group.key] = float(reduced(ends))
+    organs = grouped_pairs((label, value) for (label, _), value in found.items())
     pick = max if column.better == "higher" else min
-    organs = grouped(found, lambda at: at[0])
 
     def cell(at: Organ) -> Cell:
-        value, every = found[at[0], at[1].key], [found[other] for other in organs[at[0]]]
+        value, every = found[at[0], at[1].key], organs[at[0]]
         # One way alone, or a value that all share, stands out in nothing.
-        return Value(value, best=len(set(every)) > 1 and value == pick(every))
+        best = len(set(every)) > 1 and value == pick(every)
+        return Value(value, best=best) if column.better else value
 
     return cell
 
 
-def instances(groups: Sequence[VolumeSessions], numbers: Numbers) -> Table | None:
+def instances(groups: Sequence[VolumeSessions], numbers: parts.Numbers) -> Table | None:
     """Direct pairing and the original's matching, where a case has several instances."""
     pairs = {g.key: list(zip((s for s, _ in g.keys), g.labels, strict=True)) for g in groups}
     shared = [g for g in groups if len(set(pairs[g.key])) < len(pairs[g.key])]
@@ -363,7 +332,7 @@ def instances(groups: Sequence[VolumeSessions], numbers: Numbers) -> Table | Non
     return Table.of(stem("instances", groups), shared, columns, caption) if shared else None
 
 
-_LISTED, _SHOWN = 15, 3
+_LISTED = 15
 
 
 def failures(run: Results, groups: Sequence[VolumeSessions]) -> Table:
@@ -374,28 +343,19 @@ def failures(run: Results, groups: Sequence[VolumeSessions]) -> Table:
     )
     sizes = {(row["scene"], row["target"]): row["area"] for row in table.to_pylist()}
 
-    def ends(key: Key, which: int) -> VolumeSessions:
-        return sorted(_with(groups, key), key=lambda g: (_last(g, key), g.key))[which]
-
-    def named(group: VolumeSessions) -> str:
-        return f"{group.model}, {typed(group.user)}"
-
-    columns: dict[Column, Callable[[Key], Cell]] = {
-        Column("case"): lambda key: key[0],
-        Column("object"): lambda key: key[1],
-        Column("class"): lambda key: (own := ends(key, 0)).labels[own.keys.index(key)],
-        Column("voxels", digits=0): lambda key: sizes.get(key),
-        Column("Dice", "%, mean", digits=1, percent=True): (
-            lambda key: float(np.mean([_last(g, key) for g in _with(groups, key)]))
-        ),
-        Column("best", "%", digits=1, percent=True): lambda key: _last(ends(key, -1), key),
-        Column("best by"): lambda key: named(ends(key, -1)),
-        Column("worst", "%", digits=1, percent=True): lambda key: _last(ends(key, 0), key),
-        Column("worst by"): lambda key: named(ends(key, 0)),
-    }
+    heads = {"Dice": "%, mean", "best": "%", "best by": "", "worst": "%", "worst by": ""}
+    columns = [*map(Column, ("case", "object", "class")), Column("voxels", digits=0)]
+    columns += [Column(h, u, 1, True) if u else Column(h) for h, u in heads.items()]
+    rows: list[list[Cell]] = []
+    for key in _by_quality(groups)[:_LISTED]:
+        found = sorted(_last(groups, key), key=lambda one: (one[0], one[1].key))
+        least, worst = found[0]
+        rows.append([*key, worst.labels[worst.keys.index(key)], sizes.get(key)])
+        rows[-1].append(float(np.mean([dice for dice, _ in _last(groups, key)])))
+        for dice, group in (found[-1], (least, worst)):
+            rows[-1] += [dice, f"{group.model}, {typed(group.user)}"]
     caption = f"{groups[0].dataset}: the objects with the lowest Dice."
-    worst = _by_quality(groups)[:_LISTED]
-    return Table.of(stem("failures", groups), worst, columns, caption)
+    return Table(stem("failures", groups), columns, rows, caption)
 
 
 def lost_prompts(run: Results) -> list[Block]:
@@ -406,26 +366,26 @@ def lost_prompts(run: Results) -> list[Block]:
         " count(distinct case when target_vanished then (dataset, scene, target) end) as gone"
         " from sessions group by all having lost > 0 or gone > 0 order by all"
     )
-    words = [Column(word) for word in ("model", "protocol", "user")]
-    counts = [Column(word, digits=0) for word in ("prompts lost", "rounds", "targets lost")]
+    columns = [*map(Column, ("model", "protocol", "user"))]
+    columns += [Column(word, digits=0) for word in ("prompts lost", "rounds", "targets lost")]
     rows = [list(row.values()) for row in found.to_pylist()]
     caption = (
         "Prompts that a model's crop or coarser grid kept from its network, and targets of which "
         "nothing is left there: what such a model misses, no prompt can fix."
     )
-    return [Table("prompts-lost", [*words, *counts], rows, caption)] if rows else []
+    return [Table("prompts-lost", columns, rows, caption)] if rows else []
 
 
 def sessions_to_scroll(run: Results, groups: Sequence[VolumeSessions]) -> list[Block]:
     """The worst, a middling and the best object of a dataset, in slices, step by step."""
     order = _by_quality(groups)
     blocks: list[Block] = []
-    for key in list(dict.fromkeys([order[0], order[len(order) // 2], order[-1]]))[:_SHOWN]:
-        group = max(_with(groups, key), key=lambda g: (_last(g, key), g.rounds, g.key))
+    for key in dict.fromkeys([order[0], order[len(order) // 2], order[-1]]):
+        _, group = max(_last(groups, key), key=lambda one: (one[0], one[1].rounds, one[1].key))
         try:
             scene = run.scene(group.dataset, key[0])
             mask = next((t.mask for t in scene.targets if t.id == key[1]), None)
-            rows = session_rows(run, group, key, (group.user,))
+            rows = parts.session_rows(run, group, key, (group.user,))
             blocks.append(session_slices(scene, mask, rows))
         except BadInput as error:  # a run that was damaged or made up, or whose data changed
             blocks.append(Note(str(error), "warning"))
@@ -441,8 +401,13 @@ def session_slices(scene: Scene, ground_truth: Mask | None, rows: Sequence[Row])
         raise BadInput(f"{scene.name}: its volume or target is not in the data any more")
     if any(row["mask"] is None for row in made):
         raise BadInput(f"{scene.name}: masks were not kept in this run")
-    row, steps = made[-1], [_step(row, scene) for row in made]
-    return volume_slices(
+    steps = []
+    for row in made:
+        mask, prompts = mask_of(row, scene.shape), round_from_json(row["prompt"])
+        spent = f"{row['interactions']:.0f} interactions so far"
+        steps.append(Frame(mask, prompts, {"Dice": row["dice"]}, note=spent))
+    row = made[-1]
+    return parts.volume_slices(
         scene,
         re.sub(r"\W+", "-", f"slices-{scene.dataset}-{scene.id}-{row['target']}"),
         f"{scene.id}, {row['label'] or row['target']}: {row['model']}, {typed(row['prompter'])}",
@@ -452,25 +417,13 @@ def session_slices(scene: Scene, ground_truth: Mask | None, rows: Sequence[Row])
     )
 
 
-def _step(row: Row, scene: Scene) -> Frame:
-    mask = mask_of(row, scene.shape)
-    spent = f"{row['interactions']:.0f} interactions so far"
-    return Frame(mask, round_from_json(row["prompt"]), {"Dice": row["dice"]}, note=spent)
-
-
-def _by_quality(groups: Sequence[VolumeSessions]) -> list[Key]:
+def _by_quality(groups: Sequence[VolumeSessions]) -> list[parts.Key]:
     """Objects by their mean Dice over models and users, the worst first."""
-    found: dict[Key, list[float]] = {}
-    for group in groups:
-        for key, value in zip(group.keys, group.dice[:, -1], strict=True):
-            found.setdefault(key, []).append(float(value))
+    found = parts.values_by_key(groups, lambda group: group.dice[:, -1])
     return sorted(found, key=lambda key: (float(np.mean(found[key])), key))
 
 
-def _with(groups: Sequence[VolumeSessions], key: Key) -> list[VolumeSessions]:
-    """The groups that have an object; not all do while a run is incomplete."""
-    return [group for group in groups if key in group.keys]
-
-
-def _last(group: VolumeSessions, key: Key) -> float:
-    return float(group.dice[group.keys.index(key), -1])
+def _last(groups: Sequence[VolumeSessions], key: parts.Key) -> list[tuple[float, VolumeSessions]]:
+    """Dice of an object in the groups that have it: not all do while a run is incomplete."""
+    found = [g for g in groups if key in g.keys]
+    return [(float(g.dice[g.keys.index(key), -1]), g) for g in found]

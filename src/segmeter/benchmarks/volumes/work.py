@@ -19,7 +19,7 @@ from segmeter.core.benchmarks import Results, Row
 from segmeter.core.capabilities import CountsEffort, KnowsItsScan, LosesPrompts, prompts_given_by
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, SegmeterError
-from segmeter.core.grouping import grouped
+from segmeter.core.grouping import grouped, grouped_pairs
 from segmeter.core.lockstep import SimulatedSession, Start, Trajectory
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, ProtocolName, in_protocol
@@ -221,16 +221,15 @@ def repeats(user: Any, protocol: ProtocolName, draws: int) -> list[User]:
 
 def left_out(run: Results) -> list[str]:
     """Users that were not run for a model because it does not take their prompts."""
-    ran: dict[str, set[str]] = {}
-    for row in run.sql("select distinct model, prompter from sessions order by all").to_pylist():
-        ran.setdefault(row["model"], set()).add(row["prompter"])
+    rows = run.sql("select distinct model, prompter from sessions order by all").to_pylist()
+    ran = grouped_pairs((row["model"], row["prompter"]) for row in rows)
     asked = [name for spec in run.plan.users if ".py:" not in spec.name for name in _names(spec)]
-    sentences = []
-    for model, users in ran.items():
-        missing = [typed(name) for name in asked if name not in users]
-        if missing:
-            sentences.append(f"{model} does not take the prompts of: {', '.join(missing)}; not run")
-    return sentences
+    missing = {m: [typed(n) for n in asked if n not in users] for m, users in ran.items()}
+    return [
+        f"{model} does not take the prompts of: {', '.join(names)}; not run"
+        for model, names in missing.items()
+        if names
+    ]
 
 
 def _names(spec: Spec) -> list[str]:
