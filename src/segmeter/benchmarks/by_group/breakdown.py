@@ -20,6 +20,7 @@ import numpy as np
 from segmeter.benchmarks.report_parts import P_VALUE, titled
 from segmeter.core.benchmarks import Benchmark, Difference, Group, Results, Row
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
 from segmeter.core.scores_by_step import columns_in
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Section, Table, Value
@@ -63,15 +64,13 @@ def breakdown(
     found = splits(benchmark, run, by, groups)
     both = {"published", "corrected"} <= set(run.plan.protocols)
     led = [split for split in found if not both or split.protocol == "corrected"]
-    costs = _costs(led, by, objects, rate)
-    blocks: list[Block] = [_means(found, by), *([] if costs is None else [costs])]
+    blocks: list[Block] = [_means(found, by), *_costs(led, by, objects, rate)]
     if any(split.differences for split in found):
         blocks.append(_differences(found, by))
     many = max(len(split.means) for split in found)
     if many > _MOST_COMPARED:
-        blocks.append(
-            Note(f"{many} groups are too many to compare pair by pair; at most {_MOST_COMPARED}.")
-        )
+        text = f"{many} groups are too many to compare pair by pair; at most {_MOST_COMPARED}."
+        blocks.append(Note(text))
     return Section(f"Results by {by}", blocks=[*blocks, Note(_METHOD)])
 
 
@@ -101,7 +100,7 @@ def splits(benchmark: Benchmark, run: Results, by: str, groups: Path | None = No
 
 def _split(group: Group, card: Statistic, values: Floats, named: TargetGroups) -> Split:
     kept = np.flatnonzero(~np.isnan(values))
-    names = named.of([(group.dataset, *group.keys[i]) for i in kept])
+    names = [named.of[(group.dataset, *group.keys[i])] for i in kept]
     clusters = [group.clusters[i] for i in kept]
     seed = (*group.key, card.name)
     means = [
@@ -145,11 +144,8 @@ def _means(found: Sequence[Split], by: str) -> Table:
     return Table.of(f"by-{by}", records, columns, f"Statistics by {by}")
 
 
-def _costs(found: Sequence[Split], by: str, objects: int, rate: float | None) -> Table | None:
-    """Clicks per object, and hours and money for so many objects, as if all were of one group.
-
-    None where no statistic is a person's seconds.
-    """
+def _costs(found: Sequence[Split], by: str, objects: int, rate: float | None) -> list[Table]:
+    """Clicks per object, and hours and money for so many objects, as if all were of one group."""
     clicks = {
         (s.model, s.dataset, s.user, mean.group): mean.interval
         for s in found
@@ -175,7 +171,7 @@ def _costs(found: Sequence[Split], by: str, objects: int, rate: float | None) ->
     title = f"Costs by {by}: {objects} objects, if all were of that group"
     note = " and ".join(dict.fromkeys(titled(s.statistic) for s in priced))
     text = f"Hours and money are of: {note}; waiting for the model is not included."
-    return Table.of(f"by-{by}-costs", records, columns, title, text) if records else None
+    return [Table.of(f"by-{by}-costs", records, columns, title, text)] if records else []
 
 
 def _differences(found: Sequence[Split], by: str) -> Table:
@@ -313,25 +309,20 @@ class TargetGroups:
     def __init__(self, known_groups: GroupsOfTargets, by: str, groups: Path | None = None) -> None:
         self.by, self._groups_of = by, known_groups
         self._file: Groups | None = None if groups is None else read_groups(groups)
+        names = [known.get(by) or None for known in known_groups.values()]
         if self._file is not None:
-            self._file.check({name for key in self._groups_of for name in _aliases(key)})
-
-    def of(self, keys: Sequence[Key]) -> list[str | None]:
+            aliases = [_aliases(key) for key in known_groups]
+            self._file.check({name for both in aliases for name in both})
+            names = self._file.of(aliases, by)
+        self.of = dict(zip(known_groups, names, strict=True))
         """The group of each target; None for one that has none."""
-        if self._file is not None:
-            return self._file.of([_aliases(key) for key in keys], self.by)
-        return [self._groups_of[key].get(self.by) or None for key in keys]
 
     def members(self) -> dict[str, set[Key]]:
         """The targets of each group, groups in the order of their names."""
-        keys = list(self._groups_of)
-        found: dict[str, set[Key]] = {}
-        for key, group in zip(keys, self.of(keys), strict=True):
-            if group is not None:
-                found.setdefault(group, set()).add(key)
+        found = grouped_pairs((group, key) for key, group in self.of.items() if group is not None)
         if not found:
             raise self.unknown()
-        return dict(sorted(found.items()))
+        return {group: set(found[group]) for group in sorted(found)}
 
     def unknown(self) -> BadInput:
         """The sentence for a heading that no target has."""
@@ -343,10 +334,9 @@ class TargetGroups:
                 "each in a CSV of mask,group, an image's name as its mask, with --groups FILE"
             )
         else:
-            names = {
-                n for groups in self._groups_of.values() for n, value in groups.items() if value
-            }
-            offered = [*sorted(names), *(name for name in _BANDS if name not in names)]
+            held = self._groups_of.values()
+            names = sorted({name for known in held for name, value in known.items() if value})
+            offered = [*names, *(name for name in _BANDS if name not in names)]
             known = f"rows know {', '.join(offered)}; --groups FILE brings your own"
         return BadInput(f"no mask has a group under '{self.by}'; {known}")
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from segmeter.core.scores_by_step import Tables, columns_in, load_tables, spread
 from segmeter.stats.annotation_time import CostModel, seconds_to, seconds_with_touch_up, waiting_to
 from segmeter.stats.goals import Goal, Goals, area_under, at_round, failed, reached, rounds_to
 from segmeter.stats.intervals import Floats
-from segmeter.stats.statistics import Better, Effort, Statistic, count_interval
+from segmeter.stats.statistics import Better, Effort, Statistic, Tested, count_interval
 
 ROUNDS = (1, 2, 3, 5, 10, 20)
 
@@ -113,8 +113,7 @@ def _group(
     kinds, spent = _spent(tables.lists("kinds_"), rounds, cost)
     sharing = Counter(tables.scenes)
     outlines = tables.numbers("contour_px")
-    held = "start_mask_iou" in tables.lines.column_names
-    start = tables.table("start_mask_iou")[:, 0] if held else np.array([np.nan])
+    start = tables.table("start_mask_iou")[:, 0]
     return ClickSessions(
         *tables.key,
         tables.keys,
@@ -185,28 +184,19 @@ def statistics(run: Results) -> list[Statistic]:
 
     Where sessions ended at a goal there is no quality after later rounds, and no area.
     """
-    early = until(run.plan) is not None
-    rounds = 1 if early else run.plan.rounds
-    made = statistics_for(goals_of(run), measures_of(run), rounds, areas=not early)
-    return [*made, *RESPONSES]
-
-
-def statistics_for(
-    goals: Goals, measures: Sequence[str], rounds: int, *, areas: bool = True
-) -> list[Statistic]:
-    """All statistics in the order in which they are listed."""
-    shown = [k for k in ROUNDS if k <= rounds]
+    early, goals, measures = until(run.plan) is not None, goals_of(run), measures_of(run)
+    shown = [k for k in ROUNDS if k <= (1 if early else run.plan.rounds)]
     made: list[Statistic] = []
     for goal in goals.all:
         lead = goal == goals.lead
         made += [clicks_to(goal, lead=lead), failures_at(goal), never_reached(goal)]
     for name in ("iou", *measures):
-        made += [area(name)] if areas else []
+        made += [] if early else [area(name)]
         made += [quality_after(name, k) for k in shown]
     made += [seconds_until(goal, lead=goal == goals.lead) for goal in goals.all]
     if "redrawn-path" in measures:
         made += [by_clicks_until(goals.lead), clicks_that_pay(goals.lead)]
-    return [*made, waiting_until(goals.lead), *_MACHINE]
+    return [*made, waiting_until(goals.lead), *_MACHINE, *RESPONSES]
 
 
 def paper_layout(run: Results) -> PaperLayout:
@@ -227,10 +217,7 @@ def paper_layout(run: Results) -> PaperLayout:
 
 
 _statistic = partial(Statistic, of=ClickSessions, better="lower")
-
-
-def _tested(lead: bool) -> Literal["yes", "on request"]:
-    return "yes" if lead else "on request"
+_TESTED: dict[bool, Tested] = {True: "yes", False: "on request"}
 
 
 def with_touch_up(group: ClickSessions, goal: Goal) -> tuple[Floats, Floats]:
@@ -266,7 +253,7 @@ def _of_goal(
 
     def made(goal: Goal, *, lead: bool = False) -> Statistic:
         words = {"tag": goal.tag, "text": goal.text}
-        facts = {"tested": _tested(lead), "effort": effort if lead else "", **more}
+        facts = {"tested": _TESTED[lead], "effort": effort if lead else "", **more}
         given = (name.format(**words), title.format(**words), unit, digits)
         return _statistic(*given, values=lambda g: values(g, goal), **facts)
 
@@ -319,7 +306,7 @@ def area(measure: str) -> Statistic:
     over = "AuC" if percent or not unit else "mean over clicks"
     title = f"{_TITLES.get(measure, measure)} {over}"
     name = {"iou": "auc", "boundary-iou": "boundary-auc"}.get(measure, f"{measure}-auc")
-    tested = _tested(measure not in ("boundary-iou", "added-path", "redrawn-path"))
+    tested = _TESTED[measure not in ("boundary-iou", "added-path", "redrawn-path")]
     return _statistic(
         name, title, unit, better=better, percent=percent, tested=tested,
         values=lambda g: area_under(g.curves(measure)),
@@ -332,7 +319,7 @@ def quality_after(measure: str, k: int) -> Statistic:
     return _statistic(
         f"{measure}@{k}", f"{title}@{k}", unit, 1 if percent else 2, better=better,
         percent=percent, values=lambda g: at_round(g.curves(measure), k),
-        tested=_tested((measure, k) == ("iou", 1)),
+        tested=_TESTED[(measure, k) == ("iou", 1)],
     )  # fmt: skip
 
 
