@@ -21,7 +21,7 @@ from segmeter.core.capabilities import KnowsItsScan
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.grouping import grouped, grouped_pairs
 from segmeter.core.masks import Mask
-from segmeter.core.prompts import Prompt, round_from_json
+from segmeter.core.prompts import round_from_json
 from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.datasets.volumes.cases import WINDOWS
 from segmeter.models.volumes.preparation import prepared
@@ -485,16 +485,16 @@ class Case:
         mask: Mask | None = None,
         name: str = "",
         pixels: npt.NDArray[np.uint8] | None = None,
-        prompts: Sequence[Prompt] = (),
-        link: str = "",
+        **more: Any,
     ) -> page.Illustration:
-        """The object's neighbourhood with its ground truth, and a mask of that name."""
+        """The object's neighbourhood with its ground truth, and a mask of that name.
+
+        `more` are prompts and the link of the illustration.
+        """
         outlines = [page.Outline(self.target.mask, "ground_truth", "the ground truth")]
         outlines += [] if mask is None else [page.Outline(mask, "prediction", name)]
         shown = self.scene.pixels if pixels is None else pixels
-        return page.Illustration(
-            shown, caption, alt, outlines=outlines, prompts=prompts, close=True, link=link
-        )
+        return page.Illustration(shown, caption, alt, outlines=outlines, close=True, **more)
 
     def replay(
         self, key: str, said: str, frames: Sequence[page.Frame], goal: float | None, caption: str

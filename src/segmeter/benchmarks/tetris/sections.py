@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from segmeter.benchmarks.tetris.statistics import (
 )
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Results
+from segmeter.core.grouping import grouped
 from segmeter.stats.comparisons import spearman
 from segmeter.stats.statistics import standing_out
 
@@ -73,13 +75,10 @@ _AGREEMENT = (
 
 def _results(found: Attacks) -> Iterator[page.Block]:
     for dataset, members, _ in found.datasets(found.of(found.lead)):
-        for attack in dict.fromkeys(group.user for group in members):
-            alike = [group for group in members if group.user == attack]
+        for alike in grouped(members, lambda group: group.user).values():
             clicks = f"{alike[0].role('base').shape[1]} clicks"
             yield page.Answer(span_sentence(found, alike, clicks), _order_kept(found.run, alike))
-        warning = parts.uneven(dataset, members)
-        if warning:
-            yield warning
+        yield from filter(None, [parts.uneven(dataset, members)])
     yield from (*followed_notes(found.run), *_unequal(found), *area_tables(found))
 
 
@@ -117,17 +116,14 @@ def _unequal(found: Attacks) -> list[page.Block]:
     attacks = attacks_of(found.run)
     models = dict.fromkeys(group.model for group in found.attacked)
     searched = [m for m in models if attacks.get(m) == "search"]
-    if not searched or len(set(attacks.values())) < 2:
-        return []
-    return [
-        page.Note(
-            f"{', '.join(searched)} has no gradient to follow and was attacked by search, which "
-            "finds worse clicks than a gradient does (see the first click below). Its D is not "
-            "compared with that of the other models; `--user worst-click-search --user "
-            "best-click-search` attacks all of them by search.",
-            "warning",
-        )
-    ]
+    text = (
+        f"{', '.join(searched)} has no gradient to follow and was attacked by search, which "
+        "finds worse clicks than a gradient does (see the first click below). Its D is not "
+        "compared with that of the other models; `--user worst-click-search --user "
+        "best-click-search` attacks all of them by search."
+    )
+    mixed = searched and len(set(attacks.values())) > 1
+    return [page.Note(text, "warning")] if mixed else []
 
 
 def _order_kept(run: Results, members: Sequence[AttackedSessions]) -> str:
@@ -138,13 +134,11 @@ def _order_kept(run: Results, members: Sequence[AttackedSessions]) -> str:
     if protocol != "corrected":
         return f"{kept}; `published` does not promise it."
     users = [user for user, role in roles_of(run).items() if role != "base"]
-    (row,) = run.sql(
-        """
+    query = """
         select avg(inherited::int) as share from rows
         where protocol = 'corrected' and list_contains($users, "user") and dataset = $dataset
-        """,
-        {"users": users, "dataset": dataset},
-    ).to_pylist()
+    """
+    (row,) = run.sql(query, {"users": users, "dataset": dataset}).to_pylist()
     return (
         f"{kept} (corrected, by construction: in {100 * (row['share'] or 0):.1f} % of rounds "
         "an attack's greedy choices had fallen behind, and it took over the centre clicks' "
@@ -282,30 +276,20 @@ class Attacks(parts.Findings):
         return [g for g in self.groups(AttackedSessions, protocol) if g.complete]
 
     def shown(
-        self,
-        name: str,
-        members: Sequence[AttackedSessions],
-        names: Sequence[str],
-        caption: str,
-        note: str = "",
-        *,
-        plot: str = "",
-        by: parts.By | None = None,
+        self, name: str, members: Sequence[AttackedSessions], names: Sequence[str], **options: Any
     ) -> Iterator[page.Table]:
         """A table of some statistics of some groups; none where they have none of them.
 
         Areas are set bold where significant; D below zero is no merit: best clicks did worse than
-        worst ones.
+        worst ones. `options` go to `table`.
         """
         keys = {group.key for group in members}
         rows = [row for row in self.rows if row.key in keys]
-        where: parts.By = {**(parts.DATA if self.several else {}), **(by or {})}
-        best = None
+        by: parts.By = {**(parts.DATA if self.several else {}), **options.pop("by", {})}
         if set(names) <= set(AREAS):
             found = standing_out(self.rows, self.areas, self.cards)
-            best = {key for key in found if self.numbers[key].value >= 0}
-        told = {"caption": caption, "note": note}
-        table = self.table(name, rows, names, plot, by=where, best=best, **told)
+            options["best"] = {key for key in found if self.numbers[key].value >= 0}
+        table = self.table(name, rows, names, by=by, **options)
         if table.rows:
             yield table
 
@@ -320,8 +304,10 @@ def area_tables(found: Attacks, prompt: str = "click") -> Iterator[page.Table]:
             caption += "best less worst"
             note += f"Shaped like Table {number} of the paper, with Base added. "
         names = [f"{kind}-{role}" for role in ROLES]
-        name, note = f"table-{number}-{kind}", f"{note}{parts.INTERVALS}"
-        yield from found.shown(name, found.of(), names, caption, note, plot=f"{kind}-d")
+        texts = {"caption": caption, "note": f"{note}{parts.INTERVALS}"}
+        yield from found.shown(
+            f"table-{number}-{kind}", found.of(), names, plot=f"{kind}-d", **texts
+        )
 
 
 def paper_rows(dataset: str, model: str, measure: str) -> dict[str, float] | None:
@@ -381,16 +367,17 @@ def first_click_tables(found: Attacks) -> Iterator[page.Table]:
         "first-click",
         found.of(found.lead),
         ("first-min", "first-base", "first-max", "first-spread", "distance-min", "distance-max"),
-        "IoU after the first click: worst, centre and best click found, and how far they lie apart",
-        "Distances are from the centre click, in diagonals of the object's box.",
         plot="first-spread",
+        caption="IoU after the first click: worst, centre and best click found, and how far they "
+        "lie apart",
+        note="Distances are from the centre click, in diagonals of the object's box.",
     )
     yield from found.shown(
         "extremes",
         [group for group in corrected if "all-min" in group.values],
         [f"{kind}-{role}" for role in ("min", "max") for kind in kinds],
-        "How far from the true extremes of the first click the attack stays",
-        "True extremes by clicking at every few pixels of the object; found means within 5 "
+        caption="How far from the true extremes of the first click the attack stays",
+        note="True extremes by clicking at every few pixels of the object; found means within 5 "
         "points. A search that also looks between those may do better than they: it is then "
         "off by less than 0. For models without a gradient the attack is the search.",
         by={page.Column("objects", "", 0): lambda row: row.targets},
@@ -400,7 +387,7 @@ def first_click_tables(found: Attacks) -> Iterator[page.Table]:
         [group for group in corrected if "coverage" in group.values],
         ("people-min", "people-max", "people-spread", "first-spread", "coverage",
          "people-distance"),
-        "Real people's first clicks and the attack's range",
+        caption="Real people's first clicks and the attack's range",
     )  # fmt: skip
 
 
