@@ -52,18 +52,6 @@ def column_of(card: Statistic, *, plot: bool = False) -> page.Column:
     return page.Column(card.title, card.unit, card.digits, better=card.better, plot=plot)
 
 
-def difference_section(
-    found: Sequence[Difference],
-    cards: Mapping[str, Statistic],
-    *,
-    folded: bool = False,
-    **options: Any,
-) -> list[page.Section]:
-    """All pairs of models; nothing where there is one model. `options` go to the table."""
-    table = difference_table(found, cards, **options)
-    return [page.Section("Significant differences", _TEXT, [table], folded=folded)] if found else []
-
-
 def difference_table(
     found: Sequence[Difference],
     cards: Mapping[str, Statistic],
@@ -258,8 +246,14 @@ class Findings:
         values = {column_of(self.cards[n], plot=n == plot): cell(n) for n in shown}
         return page.Table.of(name, groups, {**head, **values}, **texts)
 
-    def difference_section(self, **options: Any) -> list[page.Section]:
-        return difference_section(self.differences, self.cards, **options)
+    def difference_section(
+        self, found: Sequence[Difference] | None = None, *, folded: bool = False, **options: Any
+    ) -> list[page.Section]:
+        """All pairs of models, or those found; nothing for one model. `options` go to the table."""
+        chosen = self.differences if found is None else found
+        blocks = [difference_table(chosen, self.cards, **options)]
+        made = page.Section("Significant differences", _TEXT, blocks, folded=folded)
+        return [made] if chosen else []
 
 
 def null_table(

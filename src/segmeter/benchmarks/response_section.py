@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -87,19 +88,13 @@ def response_sections(run: Results, *, corrections_only: bool = False) -> list[p
 
 def _without_limits(block: page.Block) -> page.Block:
     """The same numbers and curves without intervals: there are too few cases for them."""
+    bare = partial(replace, low=None, high=None)
     match block:
-        case page.Table():
-            rows = [
-                [replace(c, low=None, high=None) if isinstance(c, page.Value) else c for c in row]
-                for row in block.rows
-            ]
-            return replace(block, rows=rows)
-        case page.Multiples():
-            charts = [
-                replace(c, marks=[replace(m, low=None, high=None) for m in c.marks])
-                for c in block.charts
-            ]
-            return replace(block, charts=charts)
+        case page.Table(rows=rows):
+            cells = [[bare(c) if isinstance(c, page.Value) else c for c in row] for row in rows]
+            return replace(block, rows=cells)
+        case page.Multiples(charts=charts):
+            return replace(block, charts=[replace(c, marks=[*map(bare, c.marks)]) for c in charts])
     return block
 
 

@@ -34,7 +34,6 @@ from segmeter.stats.statistics import Statistic, percentiles, resampling, standi
 
 
 def sections(run: Results) -> list[page.Section]:
-    """All sections, in reading order."""
     made = comparisons(run)
     goal, results = made[0].goals.lead, []
     # On the objects that all models have; a note tells where some lack.

@@ -65,7 +65,6 @@ class ClickSessions(Group):
         return int(self.iou.shape[1])
 
     def curves(self, measure: str) -> Floats:
-        """The curves of a measure."""
         if measure == "iou":
             return self.iou
         if measure not in self.others:
@@ -314,7 +313,6 @@ def area(measure: str) -> Statistic:
 
 
 def quality_after(measure: str, k: int) -> Statistic:
-    """A measure after k rounds."""
     title, (unit, better, percent) = _TITLES.get(measure, measure), _shown(measure)
     return _statistic(
         f"{measure}@{k}", f"{title}@{k}", unit, 1 if percent else 2, better=better,

@@ -26,7 +26,6 @@ from segmeter.stats.comparisons import holm
 
 
 def sections(run: Results) -> list[page.Section]:
-    """All sections, in reading order."""
     found = findings(run)
     lead = [f for f in found if f.trial.protocol == "corrected"] or found
     view = parts.Findings(run)

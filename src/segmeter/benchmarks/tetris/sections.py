@@ -10,7 +10,7 @@ import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.response_section import followed_notes, response_sections
-from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays
+from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays, shift_maps
 from segmeter.benchmarks.tetris.statistics import (
     AREAS,
     ROLES,
@@ -36,7 +36,7 @@ def sections(run: Results) -> list[page.Section]:
     maps = [block for own in places for block in heat_maps(run, own)]
     made = [
         page.Section("Results", _RESULTS, [*_results(found)]),
-        *parts.difference_section(found.tested, found.cards),
+        *found.difference_section(found.tested),
         _beside(found),
         page.Section(
             "Quality by number of clicks",
@@ -52,6 +52,37 @@ def sections(run: Results) -> list[page.Section]:
         page.Section("Sessions", _SESSIONS, [b for own in places for b in replays(run, own)]),
     ]
     return [section for section in made if section.blocks]
+
+
+def box_sections(run: Results) -> list[page.Section]:
+    """The report on boxes: the worst and the best within human-like jitter, and the tight one."""
+    found = Attacks(run)
+    text = (
+        "Each side of the tight box is moved by at most a tenth of the box, and never by more "
+        "than 20 pixels: the reach of the noise that Segment Anything was trained with. Worst "
+        "and best are found by trying, coarse to fine, from the tight box on."
+    )
+    answers: list[page.Block] = []
+    cases: list[page.Block] = []
+    shifts: list[page.Block] = []
+    for _, members, _ in found.datasets(found.of(found.lead)):
+        total, broken = out_of_order(members)
+        kept = "does not hold" if broken else "holds"
+        order = f"Min ≤ Base ≤ Max {kept} in all {total} cases, each object with each model."
+        answers.append(page.Answer(span_sentence(found, members, "box"), order))
+        cases.append(fragile(run, members, "box"))
+        shifts += shift_maps(run, members)
+    return [
+        page.Section("Results", text, [*answers, *area_tables(found, "box")]),
+        *found.difference_section(found.tested),
+        page.Section("Hardest objects", "Objects with the widest span between boxes.", cases),
+        page.Section(
+            "Moving the whole box",
+            "IoU when the tight box is moved as a whole, up to a tenth of its sides either way; "
+            "the middle is no move.",
+            shifts,
+        ),
+    ]
 
 
 _RESULTS = (

@@ -31,7 +31,6 @@ Sets = Sequence[Sequence[VolumeSessions]]
 
 
 def sections(run: Results) -> list[page.Section]:
-    """All sections, in reading order."""
     findings, goals = parts.Findings(run), goals_of(run)
     found, cards = findings.groups(VolumeSessions), findings.cards
     several = len(run.plan.segmenters) > 1  # prompters of one model have their own section
@@ -48,8 +47,8 @@ def sections(run: Results) -> list[page.Section]:
         _prompters(leading, cards),
         page.Section("Results by organ", _measured_by(run), [*map(tables.by_organ, leading)]),
         _equal_effort(findings, leading, goals),
-        *parts.difference_section(
-            apart, cards, users=typed, units=_units(found), pairs=("models", "prompter")
+        *findings.difference_section(
+            apart, users=typed, units=_units(found), pairs=("models", "prompter")
         ),
         page.Section("Comparison with the paper's tables", _PAPER, paper, folded=True),
         page.Section("Instances", blocks=[table for table in every if table is not None]),
