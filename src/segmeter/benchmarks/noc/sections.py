@@ -130,8 +130,8 @@ def _numbers(comparisons: Sequence[Comparison]) -> page.Section:
         ):
             caption = f"{comparison.title}: {what}; {group.size} objects, {group.rounds} rounds"
             names = [s.name for s in statistics]
-            shown = {"best": best, "caption": caption}
-            blocks.append(findings.table(f"{name}-{stem}", own, names, **shown))
+            table = findings.table(f"{name}-{stem}", own, names, best=best, caption=caption)
+            blocks.append(table)
     text = (
         "NoC@q is the mean number of rounds until IoU first reaches q %; a failure counts as "
         "all rounds. NoF@q counts failures: **published** also counts a success at the very last "
@@ -191,7 +191,6 @@ def _time(comparisons: Sequence[Comparison], run: Results) -> page.Section:
 
 
 Placed = tuple[Comparison, noc.ClickSessions]
-"""A group with its comparison."""
 Told = Callable[[Placed], page.Cell]
 
 

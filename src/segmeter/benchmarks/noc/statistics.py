@@ -7,7 +7,7 @@ for IoU and the areas under its curve.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -203,6 +203,8 @@ def paper_layout(run: Results) -> PaperLayout:
     goals = goals_of(run)
     usual = [goal for goal in (Goal(0.85), Goal(0.9)) if goal in goals.all]
     shown = usual if run.settings.get("goal") is None and usual else list(goals.all)
+    *others, last = [goal.short for goal in shown]
+    listed = " and ".join(filter(None, (", ".join(others), last)))
     return PaperLayout(
         {
             **{clicks_to(g).name: f"NoC{g.tag}" for g in shown},
@@ -210,8 +212,7 @@ def paper_layout(run: Results) -> PaperLayout:
             "auc": "AuC",
             "boundary-auc": "BIoU",
         },
-        f"Clicks to {_listed([g.short for g in shown])} IoU, failures, areas under IoU and "
-        "Boundary IoU (%)",
+        f"Clicks to {listed} IoU, failures, areas under IoU and Boundary IoU (%)",
     )
 
 
@@ -342,28 +343,18 @@ def _shown(measure: str) -> tuple[str, Better, bool]:
     return "%" if share else card.units[0], card.better, share
 
 
-def _listed(words: Sequence[str]) -> str:
-    """Words as a sentence lists them.
-
-    >>> _listed(["80 %"]), _listed(["80 %", "85 %", "90 %"])
-    ('80 %', '80 %, 85 % and 90 %')
-    """
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
-
-
 def _per_prompt(seconds: Floats, spoken: Floats) -> Floats:
     """Mean seconds per round of each object, over the rounds in which a prompt was given."""
     counts = np.maximum((spoken > 0).sum(axis=1), 1)
     return np.asarray(seconds.sum(axis=1) / counts)
 
 
+_machine = partial(_statistic, tested="no")
 _MACHINE = [
-    _statistic(name, title, unit, digits, values=values, tested="no")
-    for name, title, unit, digits, values in (
-        ("seconds-predict", "answer", "s per round", 3, lambda g: _per_prompt(g.answer, g.spoken)),
-        ("seconds-user", "simulated user", "s per round", 4,
-         lambda g: _per_prompt(g.busy, g.spoken)),
-        ("seconds-encode", "encode", "s, an object's share", 2, lambda g: g.encode),
-    )
+    _machine("seconds-predict", "answer", "s per round", 3,
+             values=lambda g: _per_prompt(g.answer, g.spoken)),
+    _machine("seconds-user", "simulated user", "s per round", 4,
+             values=lambda g: _per_prompt(g.busy, g.spoken)),
+    _machine("seconds-encode", "encode", "s, an object's share", values=lambda g: g.encode),
 ]  # fmt: skip
 """Measured seconds of machines."""

@@ -145,7 +145,7 @@ def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> Volume
     start, outlines = (tables.table(c)[:, 0] for c in ("start_mask_iou", "outline_mm"))
     # Efforts are priced by sums and products, which hold for tables of counts as well.
     counts: Any = {f.name: tables.table(f"effort_{f.name}") for f in fields(Effort)}
-    found = {name: tables.table(column) for name, column in _TABLES.items()}
+    found: dict[str, Any] = {name: tables.table(column) for name, column in _TABLES.items()}
     return VolumeSessions(
         *tables.key,
         tables.keys,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -17,14 +19,14 @@ from segmeter.core import catalogue
 from segmeter.core.action_counts import Effort
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.capabilities import CountsEffort, KnowsItsScan, LosesPrompts, prompts_given_by
-from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, SegmeterError
-from segmeter.core.grouping import grouped, grouped_pairs
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.lockstep import SimulatedSession, Start, Trajectory
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, ProtocolName, in_protocol
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene, Volume
+from segmeter.core.sessions import Round
 from segmeter.core.users import User
 from segmeter.measures.challenges import lesion_scores
 from segmeter.measures.objects import dice
@@ -96,13 +98,22 @@ def _told_lost(
 def _rows(
     scene: Volume, records: Sequence[Trajectory], seconds_encode: float, plan: Plan
 ) -> Iterator[tuple[SimulatedSession, Row]]:
-    matched = _matched(records)
+    # The original's case Dice of each user, class and round: instances re-matched.
+    matched = {
+        key: published_case_dice(*zip(*masks, strict=True))
+        for key, masks in grouped_pairs(
+            ((r.simulated.name, r.simulated.target.label, made.number),
+             (r.simulated.target.mask, made.mask))
+            for r in records for made in r.rounds
+        ).items()
+    }  # fmt: skip
     voxel_ml = math.prod(scene.spacing_mm or (1.0, 1.0, 1.0)) / 1000
     outlines = {t.id: whole_path(t, scene.spacing_mm) for t in scene.targets}
     for record in records:
         simulated = record.simulated
         rows = rows_of(scene, record, seconds_encode, plan.keep_masks)
-        for row, made, effort in zip(rows, record.rounds, _efforts(record), strict=True):
+        efforts = accumulate(_effort(simulated, made) for made in record.rounds)
+        for row, made, effort in zip(rows, record.rounds, efforts, strict=True):
             more: Row = {
                 "cluster": simulated.target.groups.get("patient", scene.id),
                 "target_slices": int(simulated.target.mask.bits.any(axis=(1, 2)).sum()),
@@ -127,25 +138,11 @@ def _lesions(scene: Volume, simulated: SimulatedSession, mask: Mask) -> Row:
     return {"fpv_ml": found.fpv, "fnv_ml": found.fnv}
 
 
-def _efforts(record: Trajectory) -> Iterator[Effort]:
-    """Effort of a person by the end of each round."""
-    total, one = Effort(), record.simulated
-    for made in record.rounds:
-        if isinstance(one.user, CountsEffort):
-            total += one.user.effort(one.target, one.protocol, made.number, made.prompts)
-        else:
-            total += Effort(points=len(made.prompts))
-        yield total
-
-
-def _matched(records: Sequence[Trajectory]) -> dict[tuple[str, str, int], float]:
-    """The original's case Dice of each user, class and round: instances re-matched."""
-    every = [(record.simulated, made) for record in records for made in record.rounds]
-    groups = grouped(every, lambda one: (one[0].name, one[0].target.label, one[1].number))
-    return {
-        key: published_case_dice([s.target.mask for s, _ in own], [made.mask for _, made in own])
-        for key, own in groups.items()
-    }
+def _effort(one: SimulatedSession, made: Round) -> Effort:
+    """Effort of a person in a round."""
+    if isinstance(one.user, CountsEffort):
+        return one.user.effort(one.target, one.protocol, made.number, made.prompts)
+    return Effort(points=len(made.prompts))
 
 
 def published_case_dice(ground_truths: Sequence[Mask], predictions: Sequence[Mask]) -> float:
@@ -223,17 +220,13 @@ def left_out(run: Results) -> list[str]:
     """Users that were not run for a model because it does not take their prompts."""
     rows = run.sql("select distinct model, prompter from sessions order by all").to_pylist()
     ran = grouped_pairs((row["model"], row["prompter"]) for row in rows)
-    asked = [name for spec in run.plan.users if ".py:" not in spec.name for name in _names(spec)]
+    asked = []
+    for spec in run.plan.users:
+        with suppress(SegmeterError):  # a user that this version does not have
+            asked += [] if ".py:" in spec.name else [catalogue.users.make(spec).name]
     missing = {m: [typed(n) for n in asked if n not in users] for m, users in ran.items()}
     return [
         f"{model} does not take the prompts of: {', '.join(names)}; not run"
         for model, names in missing.items()
         if names
     ]
-
-
-def _names(spec: Spec) -> list[str]:
-    try:
-        return [catalogue.users.make(spec).name]
-    except SegmeterError:  # a user that this version does not have
-        return []
