@@ -1,4 +1,4 @@
-"""Models compared on the same data with the same user: leaderboard and differences."""
+"""Models compared on the same data with the same user: conclusion, leaderboard, differences."""
 
 from __future__ import annotations
 

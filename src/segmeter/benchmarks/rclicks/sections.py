@@ -1,4 +1,4 @@
-"""Report sections on people's clicks: tables shaped like the paper's, effects against the null."""
+"""Report sections on people's clicks: conclusions, the paper's tables, effects and their null."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Report sections of TETRIS."""
+"""Report sections of TETRIS, for clicks and boxes: Min, Base, Max and D, the first click."""
 
 from __future__ import annotations
 

@@ -57,13 +57,11 @@ def roles_of(run: Results) -> dict[str, str]:
     """Which user has which role; the gradient's users come before those who search."""
     if run.plan.benchmark == "tetris-boxes":
         return {"tight-box": "base", "worst-box": "min", "best-box": "max"}
-    names = [spec.name for spec in run.plan.users]
+    planned = [spec.name for spec in run.plan.users]
     found = {"centre-click": "base"}
     for role, direction in (("min", "worst"), ("max", "best")):
-        for name in (f"{direction}-click", f"{direction}-click-search"):
-            if name in names:
-                found[name] = role
-                break
+        names = (f"{direction}-click", f"{direction}-click-search")
+        found |= dict.fromkeys([n for n in names if n in planned][:1], role)
     return found
 
 
@@ -80,11 +78,8 @@ def attacked_sessions(run: Results) -> list[AttackedSessions]:
     for (model, dataset), held in grouped(every, lambda t: (t.model, t.dataset)).items():
         users = {(tables.user, tables.protocol): tables for tables in held}
         for protocol in dict.fromkeys(p for user, p in users if user in roles):
-            members = {
-                role: users[user, protocol]
-                for user, role in roles.items()
-                if (user, protocol) in users
-            }
+            every_role = {role: users.get((user, protocol)) for user, role in roles.items()}
+            members = {role: tables for role, tables in every_role.items() if tables is not None}
             base = members["base"]
             curves = {
                 (kind, role): tables.table(column)
@@ -105,15 +100,12 @@ def attacks_of(run: Results) -> dict[str, str]:
     """Whether each model was attacked along a gradient or by search."""
     if "trials" not in columns_in(run, "rows"):
         return {}
-    table = run.sql("""
+    rows = run.sql("""
         select model, max(len(string_split(trials, '],['))) as tries
         from rows where protocol = 'corrected' and trials is not null
         group by model order by model
-    """)
-    return {
-        row["model"]: "search" if row["tries"] > _MOST_STEPS else "gradient"
-        for row in table.to_pylist()
-    }
+    """).to_pylist()
+    return {r["model"]: "search" if r["tries"] > _MOST_STEPS else "gradient" for r in rows}
 
 
 def from_curves(group: AttackedSessions) -> dict[str, Floats]:

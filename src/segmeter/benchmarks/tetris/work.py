@@ -3,7 +3,8 @@
 In `corrected` the attacks are bound by the centre click's session: an attack whose greedy
 choices led to the wrong side of it continues from a copy of that session. So after
 every click of every object Min <= Base <= Max. `published` lets them drift, as the authors'
-code does, and needs a gradient; models without one are attacked in `corrected` only.
+code does, and needs a gradient; models without one are attacked in `corrected` only. Boxes are
+attacked within human-like jitter of the tight one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables of volumes: the leaderboard, and tables shaped like the paper's.
+"""Tables of volumes: the leaderboard, tables shaped like the paper's, and the cases behind them.
 
 The paper's own tables are shown next to ours: Tables 2 to 6 of IntRaBench (2024), percent Dice on
 D1 to D8. Of Table 5 only rows that can be read whole are kept. Tables 2, 3 and 5 were made with

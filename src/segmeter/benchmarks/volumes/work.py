@@ -1,4 +1,4 @@
-"""One volume for one model: all targets, users and protocols, one row per round."""
+"""One volume for one model: all targets, users that fit and protocols, one row per round."""
 
 from __future__ import annotations
 
