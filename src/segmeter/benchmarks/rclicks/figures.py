@@ -15,7 +15,7 @@ from segmeter.benchmarks.rclicks.statistics import ModelFindings, first_clickers
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.clickability.groups import GROUPS, group_of_pixels
 from segmeter.clickability.map_sources import source
-from segmeter.clickability.maps import ClickabilityMap, ClickRegion
+from segmeter.clickability.maps import ClickRegion
 from segmeter.core import catalogue
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Results, Row
@@ -184,7 +184,9 @@ def maps_and_groups(run: Results, found: Sequence[ModelFindings]) -> list[page.B
         images = [
             _over(case, case.scene.pixels, f"**{case.title}** and {len(dots)} first clicks", dots)
         ]
-        maps = {name: _map(name, user, case) for name in names}
+        region = ClickRegion(case.scene, case.target, case.target.mask, True, "corrected")
+        weights_of = {user.map: None if user.checkpoint is None else Path(user.checkpoint)}
+        maps = {name: source(name, weights_of.get(name)).map(region) for name in names}
         for name, map in maps.items():
             weights = map.dense().astype(np.float64)
             level = weights / max(float(weights.max()), 1e-30)  # the likeliest pixel brightest
@@ -232,12 +234,6 @@ def _noisy_cases(
     cases, why = parts.available_cases(run, [(one.dataset, one.key) for one in chosen])
     shown = [(case, one.ratio) for case, one in zip(cases, chosen, strict=False)]
     return shown, why or ("" if shown else "there are no single first clicks")
-
-
-def _map(name: str, user: ClickingGroup, case: parts.Case) -> ClickabilityMap:
-    checkpoint = user.checkpoint if name == user.map else None
-    maps = source(name, None if checkpoint is None else Path(checkpoint))
-    return maps.map(ClickRegion(case.scene, case.target, case.target.mask, True, "corrected"))
 
 
 def _over(

@@ -6,16 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from segmeter.benchmarks import report_parts as parts
+from segmeter.benchmarks.rclicks import figures
 from segmeter.benchmarks.rclicks.effects import EFFECTS
-from segmeter.benchmarks.rclicks.figures import (
-    FirstClickNoise,
-    correlations,
-    curves,
-    hard_targets,
-    maps_and_groups,
-    ranked_by_noise,
-    scatter,
-)
 from segmeter.benchmarks.rclicks.statistics import CARDS, ModelFindings, findings
 from segmeter.benchmarks.response_section import followed_notes, response_sections
 from segmeter.core import sections as page
@@ -33,18 +25,20 @@ def sections(run: Results) -> list[page.Section]:
     return [
         page.Section("Results", "", [*conclusions(lead), *followed_notes(run), _short_table(view)]),
         *pairwise_result(lead, view.differences),
-        page.Section("Quality by number of clicks", _GROWTH, [curves(lead)]),
+        page.Section("Quality by number of clicks", _GROWTH, [figures.curves(lead)]),
         page.Section("Effect sizes against the null", _WORTH, _null_tables(lead, view)),
         page.Section(
             "The paper's tables, both protocols", _PROTOCOLS, [*_paper_tables(found, view)]
         ),
         page.Section("Sensitivity to click position", _SPREAD, [*_spread(lead, view)]),
         page.Section(
-            "Where people click", _MAPS.format(", ".join(sorted(maps))), maps_and_groups(run, lead)
+            "Where people click",
+            _MAPS.format(", ".join(sorted(maps))),
+            figures.maps_and_groups(run, lead),
         ),
-        page.Section("Hardest objects", _HARD, [*_ranking(lead), *hard_targets(run, lead)]),
+        page.Section("Hardest objects", _HARD, [*_ranking(lead), *figures.hard_targets(run, lead)]),
         *response_sections(run),
-        page.Section("Correlation of statistics", _SAME, [correlations(lead)], folded=True),
+        page.Section("Correlation of statistics", _SAME, [figures.correlations(lead)], folded=True),
         page.Section(
             "Every statistic and its null", _NULL, _null_tables(found, view, True), folded=True
         ),
@@ -130,12 +124,12 @@ def _spread(lead: Sequence[ModelFindings], view: parts.Findings) -> Iterator[pag
     )
     unknown = page.Note("Each group ran once: chance and groups cannot be separated.", "warning")
     yield table if table.rows else unknown
-    yield from scatter(lead)
+    yield from figures.scatter(lead)
 
 
 def _ranking(found: Sequence[ModelFindings]) -> Iterator[page.Table]:
     """The objects whose first click is noisiest, with each model's noise against signal."""
-    ranked = ranked_by_noise(found)
+    ranked = figures.ranked_by_noise(found)
     shown = ranked[:20]
     noise = {
         (f.trial.model, f.trial.dataset, key): float(value)
@@ -144,10 +138,10 @@ def _ranking(found: Sequence[ModelFindings]) -> Iterator[page.Table]:
         for key, value in zip(f.clicks.scores, f.clicks.noise(), strict=True)
     }
 
-    def of_model(model: str) -> Callable[[FirstClickNoise], page.Cell]:
+    def of_model(model: str) -> Callable[[figures.FirstClickNoise], page.Cell]:
         return lambda one: noise.get((model, one.dataset, one.key))
 
-    columns: dict[page.Column, Callable[[FirstClickNoise], page.Cell]] = {
+    columns: dict[page.Column, Callable[[figures.FirstClickNoise], page.Cell]] = {
         page.Column("object"): lambda one: parts.title(*one.key),
         page.Column("data"): lambda one: one.dataset,
         page.Column("NSR@1", "%, all models", 1, percent=True): lambda one: one.ratio,

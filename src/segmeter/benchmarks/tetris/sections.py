@@ -10,14 +10,9 @@ import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.response_section import followed_notes, response_sections
+from segmeter.benchmarks.tetris import statistics as tetris
 from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays, shift_maps
-from segmeter.benchmarks.tetris.statistics import (
-    AREAS,
-    ROLES,
-    AttackedSessions,
-    attacks_of,
-    roles_of,
-)
+from segmeter.benchmarks.tetris.statistics import AREAS, ROLES, AttackedSessions
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Results
 from segmeter.core.grouping import grouped
@@ -144,7 +139,7 @@ def _span(
 
 def _unequal(found: Attacks) -> list[page.Block]:
     """A warning where some models were attacked by gradient and others by search."""
-    attacks = attacks_of(found.run)
+    attacks = tetris.attacks_of(found.run)
     models = dict.fromkeys(group.model for group in found.attacked)
     searched = [m for m in models if attacks.get(m) == "search"]
     text = (
@@ -164,7 +159,7 @@ def _order_kept(run: Results, members: Sequence[AttackedSessions]) -> str:
     kept = f"Min ≤ Base ≤ Max holds after {total - broken} of {total} clicks"
     if protocol != "corrected":
         return f"{kept}; `published` does not promise it."
-    users = [user for user, role in roles_of(run).items() if role != "base"]
+    users = [user for user, role in tetris.roles_of(run).items() if role != "base"]
     query = """
         select avg(inherited::int) as share from rows
         where protocol = 'corrected' and list_contains($users, "user") and dataset = $dataset

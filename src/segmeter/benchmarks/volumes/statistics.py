@@ -29,13 +29,8 @@ from segmeter.core.grouping import grouped
 from segmeter.core.masks import Bits
 from segmeter.core.scores_by_step import Tables, columns_in, load_tables
 from segmeter.measures.challenges import GATE
-from segmeter.stats.annotation_time import (
-    CostModel,
-    area_to,
-    effort_to,
-    quality_at,
-    seconds_with_touch_up,
-)
+from segmeter.stats import annotation_time
+from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.comparisons import Paired, paired_permutation_tests
 from segmeter.stats.goals import Goal, reached
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
@@ -250,11 +245,9 @@ def _student(means: Floats, patients: Sequence[str]) -> Interval:
     """
     from scipy import special
 
-    names = list(dict.fromkeys(patients))
-    mean, count = float(means.mean()), len(names)
-    own = np.array([[p == name for p in patients] for name in names], dtype=float)
-    sizes = own.sum(axis=1)
-    left = (means.sum() - own @ means) / (len(means) - sizes)
+    names, place = np.unique(patients, return_inverse=True)
+    mean, count, sizes = float(means.mean()), len(names), np.bincount(place)
+    left = (means.sum() - np.bincount(place, means)) / (len(means) - sizes)
     error = np.sqrt((count - 1) / count * ((left - mean) ** 2).sum())
     effective = len(means) ** 2 / (sizes**2).sum()
     reach = float(special.stdtrit(max(1.0, effective - 2), 0.975) * error)
@@ -308,8 +301,8 @@ def statistics(run: Results) -> list[Statistic]:
         _mean("seconds", "seconds", "per object", lambda g: g.seconds[:, -1], 0, "",
               effort="seconds"),
         *(dice_within(budget, tested=budget == 10) for budget in BUDGETS),
-        _dice("area", f"area to {AREA}", "%", lambda g: area_to(g.dice, g.interactions, AREA),
-              tested=True),
+        _dice("area", f"area to {AREA}", "%",
+              lambda g: annotation_time.area_to(g.dice, g.interactions, AREA), tested=True),
     ]  # fmt: skip
     for goal in goals_of(run):
         pays = [rounds_that_pay(goal)] if "redrawn-path" in others else []
@@ -366,7 +359,7 @@ def dice_within(budget: int, *, tested: bool = False) -> Statistic:
     """Dice of the last prediction that so many interactions pay for."""
     return _dice(
         f"dice@{budget}", f"Dice within {budget}", "%",
-        lambda g: quality_at(g.dice, g.interactions, budget), tested=tested,
+        lambda g: annotation_time.quality_at(g.dice, g.interactions, budget), tested=tested,
     )  # fmt: skip
 
 
@@ -374,9 +367,8 @@ def effort_until(goal: float) -> Statistic:
     """Interactions until a Dice is reached, the median over objects; infinite for `never`."""
 
     def values(group: VolumeSessions) -> Floats:
-        spent = effort_to(group.dice, group.interactions, goal / 100)
-        there = reached(group.dice, goal / 100)
-        return group.unless_met(goal, np.where(there, spent, np.inf))
+        spent = annotation_time.effort_to(group.dice, group.interactions, goal / 100)
+        return group.unless_met(goal, np.where(reached(group.dice, goal / 100), spent, np.inf))
 
     return _mean(
         f"effort-to-{goal:g}", f"to {goal:g} %", "interactions, median", values, interval=_median
@@ -403,7 +395,7 @@ def rounds_that_pay(goal: float) -> Statistic:
 def _with_touch_up(group: VolumeSessions, goal: float) -> tuple[Floats, Floats]:
     """Least seconds, and after how many rounds; by prompts alone without `redrawn-path`."""
     cost, missing = group.cost, group.outline_mm is None or "redrawn-path" not in group.others
-    seconds, rounds = seconds_with_touch_up(
+    seconds, rounds = annotation_time.seconds_with_touch_up(
         replace(cost, touch_up=float("inf")) if missing else cost, group.dice, group.seconds,
         goal / 100, group.others.get("redrawn-path", 0.0),
         1.0 if group.outline_mm is None else group.outline_mm, group.by_hand,

@@ -17,14 +17,8 @@ import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.sessions import mask_of
-from segmeter.benchmarks.volumes.statistics import (
-    FEWEST,
-    VolumeSessions,
-    cases_of,
-    dice_within,
-    effort_until,
-    never,
-)
+from segmeter.benchmarks.volumes import statistics as volumes
+from segmeter.benchmarks.volumes.statistics import VolumeSessions
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.catalogue import Spec
@@ -148,7 +142,8 @@ def leaderboard(findings: parts.Findings, groups: Sequence[VolumeSessions], goal
     measures = [name for name in found[0].others if not name.endswith("-path")]
     wanted = (
         "interactions", "seconds", "dice", "dice-median", *measures, "empty",
-        dice_within(10).name, "area", effort_until(goal).name, never(goal).name,
+        volumes.dice_within(10).name, "area", volumes.effort_until(goal).name,
+        volumes.never(goal).name,
     )  # fmt: skip
     one, cases = groups[0], counted(len({scene for scene, _ in groups[0].keys}), "case")
     return findings.of_groups(
@@ -169,8 +164,10 @@ def leaderboard(findings: parts.Findings, groups: Sequence[VolumeSessions], goal
 def few(group: VolumeSessions) -> str:
     """How intervals are made, or why there are none."""
     units = counted(len(set(group.clusters)), group.unit)
-    none = f"no intervals with {units}: they need {FEWEST}."
-    return none if len(set(group.clusters)) < FEWEST else f"95 % intervals are over {units}."
+    none = f"no intervals with {units}: they need {volumes.FEWEST}."
+    return (
+        none if len(set(group.clusters)) < volumes.FEWEST else f"95 % intervals are over {units}."
+    )
 
 
 def typed(user: str) -> str:
@@ -242,7 +239,7 @@ def _class_dice(group: VolumeSessions, step: int, protocol: str) -> list[tuple[s
     """Mean over cases of each class: of matched instances in published, of pairs in corrected."""
     table = group.published if protocol == "published" else group.dice
     column = table[:, min(step, group.rounds - 1)]
-    _, _, place = cases_of(group.keys, group.clusters, group.labels)
+    _, _, place = volumes.cases_of(group.keys, group.clusters, group.labels)
     _, first = np.unique(place, return_index=True)
     _, label = np.unique(np.array(group.labels)[first], return_inverse=True)
     means = np.bincount(place, column) / np.bincount(place)
@@ -284,9 +281,9 @@ def by_organ(groups: Sequence[VolumeSessions]) -> Table:
 
 
 def _organ_tables(group: VolumeSessions) -> dict[str, Floats]:
-    volumes = {"volume_ml": group.volume_ml, "error_ml": group.predicted_ml - group.volume_ml}
+    sizes = {"volume_ml": group.volume_ml, "error_ml": group.predicted_ml - group.volume_ml}
     empty = (group.predicted_ml == 0).astype(float)
-    return {**group.others, **volumes, "dice": group.dice, "empty": empty}
+    return {**group.others, **sizes, "dice": group.dice, "empty": empty}
 
 
 def _organ_cells(
