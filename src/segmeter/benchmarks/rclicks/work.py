@@ -12,6 +12,7 @@ from segmeter.core.lockstep import SimulatedSession
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
+from segmeter.core.users import User
 from segmeter.users.humanlike_clicks import ClickingGroup, MapSample
 from segmeter.users.replay import ReplayUser, open_clicks, recorded
 
@@ -47,13 +48,13 @@ def singles_of(scene: Scene, plan: Plan) -> list[SimulatedSession]:
     sessions: list[SimulatedSession] = []
     before = 0
     for target in scene.targets:
-        clicks, samples, people = plan.options["clicks"], plan.options["samples"], []
+        clicks, samples, everyone = plan.options["clicks"], plan.options["samples"], list[User]()
         if clicks:
             found = recorded(open_clicks(Path(clicks))[1], scene.dataset, scene.id, target.id)
-            people = [ReplayUser(clicks, i + 1) for i in range(len(found))]
-            samples = len(people)
+            everyone += [ReplayUser(clicks, i + 1) for i in range(len(found))]
+            samples = len(found)
         map_used = (template.map, template.checkpoint)
-        everyone = [*people, *(MapSample(i + 1, before, *map_used) for i in range(samples))]
+        everyone += [MapSample(i + 1, before, *map_used) for i in range(samples)]
         before += samples
         sessions += [SimulatedSession(target, u, p) for p in plan.protocols for u in everyone]
     return sessions
