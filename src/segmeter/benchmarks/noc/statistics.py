@@ -112,7 +112,8 @@ def _group(
     kinds, spent = _spent(tables.lists("kinds_"), rounds, cost)
     sharing = Counter(tables.scenes)
     outlines = tables.numbers("contour_px")
-    start = tables.table("start_mask_iou")[:, 0]
+    held = "start_mask_iou" in tables.lines.column_names
+    start = tables.table("start_mask_iou")[:, 0] if held else np.array([np.nan])
     return ClickSessions(
         *tables.key,
         tables.keys,
