@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.benchmarks.by_group.breakdown import differences_by_group
-from segmeter.benchmarks.by_group.target_groups import Key, TargetGroups, said_of_targets
+from segmeter.benchmarks.by_group.breakdown import (
+    Key,
+    TargetGroups,
+    differences_by_group,
+    said_of_targets,
+)
 from segmeter.cli.compare import compare
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput

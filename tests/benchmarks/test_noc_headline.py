@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from segmeter.benchmarks.noc import Noc
-from segmeter.benchmarks.noc.answer import answer
-from segmeter.benchmarks.noc.comparison import comparisons
+from segmeter.benchmarks.noc.comparison import answer, comparisons
 from segmeter.core.sections import Answer, Table
 from segmeter.report.page import Page, render
 

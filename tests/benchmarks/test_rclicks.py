@@ -15,8 +15,8 @@ import pytest
 from rclicks_paper import judge_cell, noc_cells, similarity_means
 from rclicks_simulated_nulls import NULLS, retries, under_the_null
 from segmeter.benchmarks.rclicks import Rclicks
-from segmeter.benchmarks.rclicks.answers import conclusions, pairwise_result
 from segmeter.benchmarks.rclicks.effects import EFFECTS, excess_of, interval_of, nulls, value_of
+from segmeter.benchmarks.rclicks.sections import conclusions, pairwise_result
 from segmeter.benchmarks.rclicks.statistics import (
     CARDS,
     STATISTICS,
@@ -476,13 +476,12 @@ def _played(model: str, iou: float, images: int, spare: float = 0.0) -> ModelFin
     )
 
 
-def _pairwise(found: Sequence[ModelFindings]) -> Section | None:
+def _pairwise(found: Sequence[ModelFindings]) -> list[Section]:
     return pairwise_result(found, differences_of([f.trial for f in found], STATISTICS))
 
 
 def _pairs(*found: ModelFindings) -> Answer:
-    section = _pairwise(found)
-    assert section is not None
+    (section,) = _pairwise(found)
     answer = section.blocks[0]
     assert isinstance(answer, Answer)
     return answer
@@ -501,10 +500,9 @@ def test_models_are_set_against_each_other() -> None:
     assert "; not significant against nearly." in _said(nearly, quick)
     assert "0.17 fewer (difference −" in _pairs(nearly, quick).detail
     assert "significant against slow but not against nearly" in _said(slow, nearly, quick)
-    same = _pairwise([quick, _played("twin", 0.95, 12)])
-    assert same is not None
+    (same,) = _pairwise([quick, _played("twin", 0.95, 12)])
     assert "quick against twin as many on every image" in str(same.blocks[0])
-    assert _pairwise([quick]) is None
+    assert _pairwise([quick]) == []
 
 
 def test_three_images_establish_nothing() -> None:

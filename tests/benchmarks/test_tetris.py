@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.tetris import Tetris
+from segmeter.benchmarks.tetris.sections import compared_with_the_paper, paper_rows
 from segmeter.benchmarks.tetris.statistics import (
     STATISTICS,
     AttackedSessions,
     attacked_sessions,
     from_curves,
 )
-from segmeter.benchmarks.tetris.tables import compared_with_the_paper, paper_rows
 from segmeter.benchmarks.tetris.work import simulated_sessions
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow

@@ -29,13 +29,11 @@ def machines(run: Results) -> str:
     """On what the seconds were measured, and whether it was busy; empty if unknown."""
     named = {f"{m['processor']} with {m['cores']} cores" for m in _worked(run) if "processor" in m}
     devices = {t.get("device", "") for t in run.provenance.get("segmenters", {}).values()}
-    on = [*sorted(named), *sorted(devices - {"", "auto", "cpu"})]
-    if not on:
-        return ""
-    told = busy(run)
-    return (
-        f"Waiting was measured on {', '.join(on)}, together with everything else that ran there; "
-        f"it differs on other machines.{f' It {told}.' if told else ''}"
+    on = ", ".join([*sorted(named), *sorted(devices - {"", "auto", "cpu"})])
+    told = busy(run) and f" It {busy(run)}."
+    return on and (
+        f"Waiting was measured on {on}, together with everything else that ran there; "
+        f"it differs on other machines.{told}"
     )
 
 
@@ -155,7 +153,7 @@ def _cost_table(
         cheaper = "cheaper" if (gap.value or 0.0) < 0 else "more expensive"
         pays = f"{cheaper} than by hand" if p < 0.05 else "no significant difference"
         hours = [value.times(factor) for value in (way.mean, way.waited, way.total)]
-        money = [way.total.times(factor * each) for each in paid]
+        money = [hours[-1].times(each) for each in paid]
         rows.append([way.name, *hours, *money, way.saved, way.untested or pays])
     hand = Value(float(ways[0].by_hand.mean()) * factor)
     money = [hand.times(each) for each in paid]

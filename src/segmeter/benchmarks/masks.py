@@ -24,13 +24,9 @@ from segmeter.core.scores_by_step import Tables, load_tables
 from segmeter.core.sections import Section
 from segmeter.datasets.coco_json import CocoImage
 from segmeter.datasets.label_files import PredictedObjects, Predictions
-from segmeter.measures.instances import (
-    mean_segmentation_accuracy,
-    panoptic_quality,
-    splits_and_merges,
-)
+from segmeter.measures import instances
 from segmeter.stats.intervals import Floats, Interval
-from segmeter.stats.statistics import Better, Statistic, percentiles, resampling
+from segmeter.stats.statistics import Better, Statistic, mean_interval, percentiles, resampling
 
 _PER_IMAGE: Mapping[str, tuple[str, Better]] = {
     "msa": ("mean segmentation accuracy", "higher"),
@@ -171,9 +167,10 @@ def _of_image(scene: Scene, labels: npt.NDArray[Any]) -> Row:
     truth = np.zeros(scene.shape, np.int32)
     for number, target in enumerate(scene.targets, 1):
         truth[target.mask.dense()] = number
-    quality, counts = panoptic_quality(truth, labels), splits_and_merges(truth, labels)
-    every = asdict(counts) | {"pq": quality.pq, "sq": quality.sq, "rq": quality.rq}
-    every["msa"] = mean_segmentation_accuracy(truth, labels)
+    quality = instances.panoptic_quality(truth, labels)
+    every = asdict(instances.splits_and_merges(truth, labels))
+    every |= {"pq": quality.pq, "sq": quality.sq, "rq": quality.rq}
+    every["msa"] = instances.mean_segmentation_accuracy(truth, labels)
     return {name: float(every[name]) for name in _PER_IMAGE}
 
 
@@ -231,12 +228,8 @@ def _median(group: Group, values: Floats) -> Interval | None:
 def _image_statistic(name: str, title: str, better: Better) -> Statistic:
     share = name in ("msa", "pq", "sq", "rq")
     unit = "% per image" if share else "per image"
+    # A mean where every image has a value; differences are tested on those that have one.
     return Statistic(
         name.replace("_", "-"), title, unit, 1 if share else 2, better, share,
-        lambda g: g.values[name], _mean_of_all, of=ScoredImages,
+        lambda g: g.values[name], partial(mean_interval), of=ScoredImages,
     )  # fmt: skip
-
-
-def _mean_of_all(group: Group, values: Floats) -> Interval | None:
-    """The mean where every image has a value; differences are tested on those that have one."""
-    return None if np.isnan(values).any() else resampling(group).interval(values)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import resources
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,13 @@ from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Group, Results, Row, SummaryRow
 from segmeter.core.capabilities import KnowsItsScan
 from segmeter.core.errors import BadInput, SegmeterError
-from segmeter.core.grouping import grouped
+from segmeter.core.grouping import grouped, grouped_pairs
 from segmeter.core.masks import Mask
-from segmeter.core.prompts import Prompt, round_from_json
+from segmeter.core.prompts import round_from_json
 from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.datasets.volumes.cases import WINDOWS
 from segmeter.models.volumes.slices import prepared
-from segmeter.stats.intervals import Floats, Resampling
+from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.statistics import G, Statistic, cards_by_name, resampling
 
 INTERVALS = "95 % intervals from resampling images, Wilson's for counts and shares of objects."
@@ -49,18 +50,6 @@ Numbers = dict[tuple[tuple[str, str, str, str], str], SummaryRow]
 def column_of(card: Statistic, *, plot: bool = False) -> page.Column:
     """The column of a statistic: its title, unit, decimals and direction."""
     return page.Column(card.title, card.unit, card.digits, better=card.better, plot=plot)
-
-
-def difference_section(
-    found: Sequence[Difference],
-    cards: Mapping[str, Statistic],
-    *,
-    folded: bool = False,
-    **options: Any,
-) -> list[page.Section]:
-    """All pairs of models; nothing where there is one model. `options` go to the table."""
-    table = difference_table(found, cards, **options)
-    return [page.Section("Significant differences", _TEXT, [table], folded=folded)] if found else []
 
 
 def difference_table(
@@ -108,14 +97,11 @@ def _conclusion(d: Difference, better: str, shown: Callable[[str], str]) -> str:
         who = f"{shown(d.first if first else d.second)} is better" if better else "they differ"
         odd = " (the interval touches 0: with skewed values it is wider than the permutation test)"
         return f"significant: {who}{'' if apart or not np.isfinite(d.low) else odd}"
+    odd = " but is for this pair alone; p is for all pairs"
+    if d.p >= 0.05:
+        odd = "; the paired permutation test, exact for few cases, does not reach 5 %"
     conclusion = d.too_few or "not significant"
-    if apart and d.p < 0.05:
-        odd = "the interval excludes 0 but is for this pair alone; p is for all pairs"
-        return f"{conclusion} ({odd})"
-    if apart:
-        odd = "the interval excludes 0; the paired permutation test, exact for few cases, does "
-        return f"{conclusion} ({odd}not reach 5 %)"
-    return conclusion
+    return f"{conclusion} (the interval excludes 0{odd})" if apart else conclusion
 
 
 def titled(card: Statistic) -> str:
@@ -162,22 +148,18 @@ def summary_table(
     """
     told = by or {}
     shown = [m for m in measures if any(row.statistic == m for row in rows)]
-    groups: dict[tuple[str, ...], dict[str, SummaryRow]] = {}
-    for row in rows:
-        if row.statistic in shown:
-            groups.setdefault(row.key, {})[row.statistic] = row
-    lines = list(groups.values())
+    groups = grouped((row for row in rows if row.statistic in shown), lambda row: row.key)
+    lines = {key: {row.statistic: row for row in own} for key, own in groups.items()}
+    order = list(lines)
     if ranked:
-        lines.sort(key=lambda line: -line[shown[0]].value if shown[0] in line else 0.0)
+        order.sort(key=lambda key: -lines[key][shown[0]].value if shown[0] in lines[key] else 0.0)
     made: list[list[page.Cell]] = []
-    for line in lines:
-        one = next(iter(line.values()))
-        head = [
-            page.Label(one.model, protocol=one.protocol),
-            *(tell(one) for tell in told.values()),
-        ]
-        bold = {m: None if best is None else (one.key, m) in best for m in shown}
-        made.append([*head, *(page.Value.of(line.get(m), bold[m]) for m in shown)])
+    for key in order:
+        one, *_ = groups[key]
+        bold = {m: None if best is None else (key, m) in best for m in shown}
+        values = (page.Value.of(lines[key].get(m), bold[m]) for m in shown)
+        head = page.Label(one.model, protocol=one.protocol)
+        made.append([head, *(tell(one) for tell in told.values()), *values])
     columns = [page.Column(who), *told, *(measures[m] for m in shown)]
     return page.Table(name, columns, made, caption, note)
 
@@ -264,8 +246,14 @@ class Findings:
         values = {column_of(self.cards[n], plot=n == plot): cell(n) for n in shown}
         return page.Table.of(name, groups, {**head, **values}, **texts)
 
-    def difference_section(self, **options: Any) -> list[page.Section]:
-        return difference_section(self.differences, self.cards, **options)
+    def difference_section(
+        self, found: Sequence[Difference] | None = None, *, folded: bool = False, **options: Any
+    ) -> list[page.Section]:
+        """All pairs of models, or those found; nothing for one model. `options` go to the table."""
+        chosen = self.differences if found is None else found
+        blocks = [difference_table(chosen, self.cards, **options)]
+        made = page.Section("Significant differences", _TEXT, blocks, folded=folded)
+        return [made] if chosen else []
 
 
 def null_table(
@@ -360,20 +348,16 @@ def rounds_axis(rounds: int, title: str = "round") -> page.Axis:
 
 def curve_with_band(name: str, values: Floats, drawn: Resampling) -> page.Line:
     """Means of `(targets, rounds)`; the 95 % band is left out where one image gives none."""
-    return _line(
-        name, np.arange(1, values.shape[1] + 1), values.mean(axis=0), *drawn.limits(values)
-    )
+    found = zip(values.mean(axis=0), *drawn.limits(values), strict=True)
+    return line_of(name, {k: Interval(*map(float, row)) for k, row in enumerate(found, start=1)})
 
 
 def line_of(name: str, rows: Mapping[float, page.WithLimits]) -> page.Line:
     """Values of a statistic along an axis; the band is left out where some have no limits."""
     found = np.array([(row.value, row.low, row.high) for row in rows.values()]).reshape(-1, 3)
-    return _line(name, list(rows), *found.T)
-
-
-def _line(name: str, x: page.Numbers, values: Floats, low: Floats, high: Floats) -> page.Line:
-    band = (None, None) if np.isnan([low, high]).any() else (low, high)
-    return page.Line(name, x, values, *band)
+    values, low, high = found.T
+    band = (None, None) if np.isnan(found).any() else (low, high)
+    return page.Line(name, list(rows), values, *band)
 
 
 def curves_chart(
@@ -400,10 +384,15 @@ def on_common_objects(run: Results, groups: Sequence[Group]) -> Results:
     return run.only([(name, *key) for name, held in kept.items() for key in held])
 
 
-def measured(row: SummaryRow, card: Statistic) -> page.Quantity:
+def measured(row: SummaryRow, unit: str, digits: int) -> page.Quantity:
     """A statistic with its interval, for a sentence."""
-    text, value = f"{row.value:.{card.digits}f} {card.unit}".strip(), page.Value.of(row)
-    return page.Quantity(text, value, value.limits(card.digits), row.statistic)
+    text, value = f"{row.value:.{digits}f} {unit}".strip(), page.Value.of(row)
+    return page.Quantity(text, value, value.limits(digits), row.statistic)
+
+
+def percent(row: SummaryRow) -> page.Quantity:
+    """A percentage with its interval, for a sentence."""
+    return measured(row, "%", 1)
 
 
 def best_answer(
@@ -423,15 +412,13 @@ def best_answer(
     >>> best_answer(rows, ["ap"], {"ap": card})[0].text
     '**b** has the highest AP, 2.0 % (1.0 to 3.0), on mini.'
     """
-    several = len({row.protocol for row in rows}) > 1
-    compared = len({row.model for row in rows}) > 1
+    held = grouped(rows, lambda row: (row.statistic, row.protocol))
+    protocols = dict.fromkeys(row.protocol for row in rows)
+    several, compared = len(protocols) > 1, len({row.model for row in rows}) > 1
     said: page.Phrase = ()
     told = ""  # where the numbers before are from
-    for name in names:
-        for protocol in dict.fromkeys(row.protocol for row in rows):
-            mine = [r for r in rows if (r.statistic, r.protocol) == (name, protocol)]
-            if not mine:
-                continue
+    for name, protocol in product(names, protocols):
+        if mine := held.get((name, protocol)):
             card = cards[name]
             best = (min if card.better == "lower" else max)(mine, key=lambda row: row.value)
             word = "lowest" if card.better == "lower" else "highest"
@@ -439,14 +426,9 @@ def best_answer(
             place = f"{', ' if compared else ' '}on {', '.join(filter(None, best.key[1:3]))}"
             opening = f"{'; ' if said else ''}**{best.model}** {has}{',' if compared else ''} "
             ending = ("" if place == told else place) + (f" ({protocol})" if several else "")
-            said, told = page.phrase(said, opening, measured(best, card), ending), place
+            value = measured(best, card.unit, card.digits)
+            said, told = page.phrase(said, opening, value, ending), place
     return [page.Answer(page.phrase(said, "."), detail)] if said else []
-
-
-def percent(row: SummaryRow) -> page.Quantity:
-    """A percentage with its interval, for a sentence."""
-    value = page.Value.of(row)
-    return page.Quantity(f"{row.value:.1f} %", value, value.limits(1), row.statistic)
 
 
 def lost_jobs(run: Results) -> list[page.Note]:
@@ -497,16 +479,16 @@ class Case:
         mask: Mask | None = None,
         name: str = "",
         pixels: npt.NDArray[np.uint8] | None = None,
-        prompts: Sequence[Prompt] = (),
-        link: str = "",
+        **more: Any,
     ) -> page.Illustration:
-        """The object's neighbourhood with its ground truth, and a mask of that name."""
+        """The object's neighbourhood with its ground truth, and a mask of that name.
+
+        `more` are prompts and the link of the illustration.
+        """
         outlines = [page.Outline(self.target.mask, "ground_truth", "the ground truth")]
         outlines += [] if mask is None else [page.Outline(mask, "prediction", name)]
         shown = self.scene.pixels if pixels is None else pixels
-        return page.Illustration(
-            shown, caption, alt, outlines=outlines, prompts=prompts, close=True, link=link
-        )
+        return page.Illustration(shown, caption, alt, outlines=outlines, close=True, **more)
 
     def replay(
         self, key: str, said: str, frames: Sequence[page.Frame], goal: float | None, caption: str
@@ -548,6 +530,14 @@ def available_cases(run: Results, places: Iterable[tuple[str, Key]]) -> tuple[li
     except SegmeterError as error:
         return [], str(error)
     return made, ""
+
+
+def values_by_key(
+    groups: Iterable[G], values: Callable[[G], Iterable[float]]
+) -> dict[Key, list[float]]:
+    """The values of every object, one for each group that has it."""
+    pairs = (zip(group.keys, values(group), strict=True) for group in groups)
+    return grouped_pairs((key, float(value)) for own in pairs for key, value in own)
 
 
 def session_rows(run: Results, group: Group, key: Key, users: Collection[str]) -> list[Row]:
@@ -595,9 +585,9 @@ def volume_slices(
     """A volume to scroll through: voxels as codes of a wide range, modality and window named."""
     shown = prepared(scene, "sam", "corrected")
     low, high = shown.range
+    knots = (min(low, float(scene.voxels.min())), low, high, max(high, float(scene.voxels.max())))
     ct = shown.modality.startswith("CT")
-    ends = (min(low, float(scene.voxels.min())), max(high, float(scene.voxels.max())))
-    greys = page.Greys((ends[0], low, high, ends[1]), "HU" if ct else "", WINDOWS if ct else {})
+    greys = page.Greys(knots, "HU" if ct else "", WINDOWS if ct else {})
     modality = shown.modality or "Unknown modality"
     return page.Slices(
         key,

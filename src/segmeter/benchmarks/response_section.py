@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -49,20 +50,29 @@ def response_sections(run: Results, *, corrections_only: bool = False) -> list[p
     found, numbers = findings.groups(Responses, findings.lead), findings.numbers
     once = {g.user for g in found if corrections_only and np.nanmax(g.round, initial=1) == 1}
     found = [g for g in found if g.user not in once]
-    cost, classes = _price(run), _classes(run)
+    cost = cost_of(run)
+    axes = run.sql("select max(len(shape)) as axes from sessions")["axes"][0].as_py()
+    # An object has one price by hand in images, unless that is by outline.
+    price, classes = cost if axes == 2 and not cost.by_hand_px else None, _classes(run)
     fewest = max((card.fewest for card in findings.cards.values()), default=0)
+    head = {page.Column("model"): lambda group: group.model}
     blocks: list[page.Block] = []
     compared = list(comparisons(found))
     for members in compared:
         where = ", ".join(filter(None, (members[0].dataset, members[0].user)))
         stem = re.sub(r"\W+", "-", where)
+        shown = {"obedience": (_FOLLOWS, "clicks"), "score": (_SCORES, "the model's own score")}
+        clicks, scores = (
+            findings.of_groups(f"{name}-{stem}", members, head, names, caption=f"{where}: {what}")
+            for name, (names, what) in shown.items()
+        )
         made = [
             *_wrong_pixels(members, numbers, where),
-            *_table(findings, f"obedience-{stem}", members, _FOLLOWS, f"{where}: clicks"),
+            *([clicks] if len(clicks.columns) > 1 else []),
             *_curves(members, where),
-            *_table(findings, f"score-{stem}", members, _SCORES, f"{where}: the model's own score"),
+            *([scores] if len(scores.columns) > 1 else []),
             *_calibration(members, where),
-            *_stopping(members, where, stem, cost),
+            *_stopping(members, where, stem, price),
             *by_class(members, where, stem, classes),
             *_replays(run, members, stem, 1 if len(compared) > 2 else 2),
         ]
@@ -78,19 +88,13 @@ def response_sections(run: Results, *, corrections_only: bool = False) -> list[p
 
 def _without_limits(block: page.Block) -> page.Block:
     """The same numbers and curves without intervals: there are too few cases for them."""
+    bare = partial(replace, low=None, high=None)
     match block:
-        case page.Table():
-            rows = [
-                [replace(c, low=None, high=None) if isinstance(c, page.Value) else c for c in row]
-                for row in block.rows
-            ]
-            return replace(block, rows=rows)
-        case page.Multiples():
-            charts = [
-                replace(c, marks=[replace(m, low=None, high=None) for m in c.marks])
-                for c in block.charts
-            ]
-            return replace(block, charts=charts)
+        case page.Table(rows=rows):
+            cells = [[bare(c) if isinstance(c, page.Value) else c for c in row] for row in rows]
+            return replace(block, rows=cells)
+        case page.Multiples(charts=charts):
+            return replace(block, charts=[replace(c, marks=[*map(bare, c.marks)]) for c in charts])
     return block
 
 
@@ -151,18 +155,6 @@ def _wrong_pixels(
             f"{hurt.value:.0f} % of clicks lower IoU by more than a point{scored} (clicks 2 to 10)."
         )
     return [page.Note(f"{where}. " + "\n\n".join(text))] if text else []
-
-
-def _table(
-    findings: parts.Findings,
-    name: str,
-    members: Sequence[Responses],
-    names: Sequence[str],
-    caption: str,
-) -> list[page.Block]:
-    head = {page.Column("model"): lambda group: group.model}
-    table = findings.of_groups(name, members, head, names, caption=caption)
-    return [table] if len(table.columns) > 1 else []
 
 
 def _curves(members: Sequence[Responses], where: str) -> list[page.Block]:
@@ -227,15 +219,6 @@ def _calibration(members: Sequence[Responses], where: str) -> list[page.Block]:
     charts = [page.Chart(title, axes[0], axes[1], diagram),
               page.Chart(f"Risk over coverage: {where}", shares, risks, curves)]  # fmt: skip
     return [page.Multiples(charts)]
-
-
-def _price(run: Results) -> CostModel | None:
-    """The cost model where an object has one price by hand: in images, not by outline."""
-    cost = cost_of(run)
-    if cost.by_hand_px:
-        return None
-    axes = run.sql("select max(len(shape)) as axes from sessions")["axes"][0].as_py()
-    return cost if axes == 2 else None
 
 
 def _stopping(

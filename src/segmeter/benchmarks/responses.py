@@ -6,7 +6,7 @@ Statistics of every benchmark with rounds; the rows of a run hold what they need
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import pairwise
 
@@ -96,10 +96,12 @@ class Responses(Group):
 
     def only(self, lines: Sequence[int]) -> Responses:
         """The same of some objects."""
-        tables = (getattr(self, field.name)[lines] for field in fields(self)[len(fields(Group)) :])
         keys, clusters = tuple(self.keys[i] for i in lines), tuple(self.clusters[i] for i in lines)
-        head = (self.model, self.dataset, self.user, self.protocol)
-        return Responses(*head, keys, clusters, *tables)
+        tables = {name: getattr(self, name)[lines] for name in _TABLES}
+        return replace(self, keys=keys, clusters=clusters, **tables)
+
+
+_TABLES = [field.name for field in fields(Responses)[len(fields(Group)) :]]
 
 
 def response_groups(
@@ -146,17 +148,14 @@ def _pooled(members: Sequence[Responses]) -> Responses:
     keys = tuple(dict.fromkeys(key for group in members for key in group.keys))
     clusters = {k: c for group in members for k, c in zip(group.keys, group.clusters, strict=True)}
     places = {key: line for line, key in enumerate(keys)}
-    tables = []
-    for field in fields(Responses)[len(fields(Group)) :]:
-        parts = []
-        for group in members:
-            table = getattr(group, field.name)
-            part = np.full((len(keys), table.shape[1]), np.nan)
-            part[[places[key] for key in group.keys]] = table
-            parts.append(part)
-        tables.append(np.concatenate(parts, axis=1))
-    head = (first.model, first.dataset, first.user, first.protocol)
-    return Responses(*head, keys, tuple(clusters[key] for key in keys), *tables)
+    wide = np.full((len(_TABLES), len(keys), sum(g.round.shape[1] for g in members)), np.nan)
+    start = 0
+    for group in members:
+        lines, end = [places[key] for key in group.keys], start + group.round.shape[1]
+        wide[:, lines, start:end] = [getattr(group, name) for name in _TABLES]
+        start = end
+    tables = dict(zip(_TABLES, wide, strict=True))
+    return replace(first, keys=keys, clusters=tuple(clusters[key] for key in keys), **tables)
 
 
 Parts = Callable[[Responses], tuple[Floats, Floats]]
@@ -221,11 +220,6 @@ def _mean(values: Callable[[Responses], Floats]) -> Parts:
         return table, np.where(np.isnan(table), np.nan, 1.0)
 
     return parts
-
-
-def _stuck(group: Responses) -> Floats:
-    known = (group.round > 1) & ~np.isnan(group.changed)
-    return np.where(known, (group.changed == 0) & (group.iou < GOAL), np.nan)
 
 
 def _resampled(
@@ -316,7 +310,9 @@ FOLLOWS = [
            _mean(lambda g: np.where(g.hurt == 1, g.before - g.iou, np.nan)), "lower"),
     Statistic("recovery", "rounds to recover", "median", 0, "lower",
               whole=_resampled(_recovery), of=Responses),
-    _share("stuck", "mask did not change", "% of clicks 2 on", _mean(_stuck), "lower"),
+    _share("stuck", "mask did not change", "% of clicks 2 on", _mean(lambda g: np.where(
+        (g.round > 1) & ~np.isnan(g.changed), (g.changed == 0) & (g.iou < GOAL), np.nan
+    )), "lower"),
     _share("start", "IoU of the starting mask", "%",
            _mean(lambda g: np.where(g.round == 1, g.start, np.nan))),
     _index("order", "same mask in other orders", "mean IoU", _mean(lambda g: g.order)),

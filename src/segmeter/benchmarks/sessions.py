@@ -21,7 +21,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.measures import mask_measure
 from segmeter.core.models import EncodedScene, Model, Request, in_protocol, render
 from segmeter.core.plans import Plan
-from segmeter.core.prompts import Click, MaskHint, Prompt, kind_of, round_from_json, round_to_json
+from segmeter.core.prompts import Click, MaskHint, kind_of, round_to_json
 from segmeter.core.rows import RESPONSES
 from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.core.seeds import generator
@@ -214,12 +214,6 @@ def mask_of(row: Row, shape: tuple[int, ...]) -> Mask:
         return Mask.decoded(row["mask"], shape)
     except (ValueError, TypeError, IndexError, OverflowError) as error:
         raise BadInput(f"the mask of {row['scene']}, {row['target']} is damaged") from error
-
-
-def prompt_of(row: Row) -> Prompt | None:
-    """The one prompt of a row's round; none where the user was content or gave several."""
-    prompts = () if row["prompt"] is None else round_from_json(row["prompt"])
-    return prompts[0] if len(prompts) == 1 else None
 
 
 def _round_columns(made: Round) -> dict[str, Any]:

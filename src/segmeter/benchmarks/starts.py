@@ -168,16 +168,12 @@ def start_sections(
         partner = masked.get((before.model, before.dataset, label, before.protocol))
         if start is None and partner is not None and partner[0].keys == before.keys:
             rows.append(_row(before, *partner, source, shown, met))
-    columns = [
-        Column("model"), Column("data"), Column("from"), Column("IoU of the start", "%", 1),
-        Column("at the goal", "% of objects", 0), Column("without a mask", "objects", 0),
-    ]  # fmt: skip
+    columns = [*map(Column, ("model", "data", "from")), Column("IoU of the start", "%", 1)]
+    columns += [Column("at the goal", "% of objects", 0), Column("without a mask", "objects", 0)]
     for card in shown:
-        columns += [
-            Column(f"{card.title}: from nothing", card.unit, card.digits),
-            Column("from the mask", card.unit, card.digits),
-            Column("difference", card.unit, card.digits), Column("p", "", 3),
-        ]  # fmt: skip
+        titles = (f"{card.title}: from nothing", "from the mask", "difference")
+        columns += [Column(title, card.unit, card.digits) for title in titles]
+        columns.append(Column("p", "", 3))
     text = (
         "The same user and model start from a mask instead of from nothing. Masks and objects are "
         "paired one to one with the largest total IoU; an object without a mask starts from "

@@ -13,11 +13,10 @@ import pytest
 
 from segmeter.benchmarks.judging import judge_by
 from segmeter.benchmarks.volumes import PROMPTERS, Volumes
-from segmeter.benchmarks.volumes.cases import lost_prompts
-from segmeter.benchmarks.volumes.fitting import fitting
 from segmeter.benchmarks.volumes.sections import sections
 from segmeter.benchmarks.volumes.statistics import sessions, statistics
-from segmeter.benchmarks.volumes.tables import paper_rows, typed
+from segmeter.benchmarks.volumes.tables import lost_prompts, paper_rows, typed
+from segmeter.benchmarks.volumes.work import fitting
 from segmeter.core import catalogue
 from segmeter.core.capabilities import LosesPrompts, capable
 from segmeter.core.catalogue import Spec

@@ -1,4 +1,4 @@
-"""Models compared on the same data with the same user: leaderboard and differences."""
+"""Models compared on the same data with the same user: conclusion, leaderboard, differences."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.costs import cost_of
+from segmeter.benchmarks.costs import busy
 from segmeter.benchmarks.noc import statistics as noc
+from segmeter.benchmarks.noc.statistics import ClickSessions
+from segmeter.benchmarks.response_section import followed_sentence
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.grouping import grouped
 from segmeter.core.plans import display_names
-from segmeter.core.sections import Cell, Column, Table, Value
-from segmeter.core.wording import counted
+from segmeter.core.sections import Answer, Cell, Column, Phrase, Quantity, Table, Value, phrase
+from segmeter.core.wording import counted, signed
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.comparisons import first_shares
-from segmeter.stats.goals import Goals, area_under
+from segmeter.stats.goals import Goals, area_under, rounds_to
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic, resampling, standing_out
 
@@ -36,7 +38,7 @@ class Comparison:
     `title` says where, as short as the run allows; `groups` come cheapest first.
     """
 
-    run: Results
+    findings: parts.Findings
     title: str
     groups: Sequence[noc.ClickSessions]
 
@@ -44,45 +46,34 @@ class Comparison:
     clicks = _name_at_lead(noc.clicks_to)
     never = _name_at_lead(noc.never_reached)
     waiting = _name_at_lead(noc.waiting_until)
-    pay = _name_at_lead(noc.clicks_that_pay)  # before correcting by hand does, where measured
 
     @cached_property
     def goals(self) -> Goals:
-        return noc.goals_of(self.run)
-
-    @cached_property
-    def cost(self) -> CostModel:
-        return cost_of(self.run)
-
-    @cached_property
-    def statistics(self) -> dict[str, Statistic]:
-        return parts.Findings(self.run).cards
+        return noc.goals_of(self.findings.run)
 
     @cached_property
     def rows(self) -> dict[tuple[str, str], SummaryRow]:
         """The summary's rows by model and statistic."""
         keys = {group.key for group in self.groups}
-        found = self.run.benchmark.summary(self.run)
-        return {(r.model, r.statistic): r for r in found if r.key in keys}
+        return {(r.model, r.statistic): r for r in self.findings.rows if r.key in keys}
 
     @cached_property
     def differences(self) -> list[Difference]:
-        where = self.groups[0].comparison
-        found = tested_differences(self.run, self.statistics)
+        where, found = self.groups[0].comparison, tested_differences(self.findings)
         return [d for d in found if (d.dataset, d.user, d.protocol) == where]
 
     @cached_property
     def best(self) -> set[tuple[tuple[str, str, str, str], str]]:
         """Groups and statistics to set bold."""
-        return standing_out(self.rows.values(), self.differences, self.statistics)
+        return standing_out(self.rows.values(), self.differences, self.findings.cards)
+
+    @property
+    def cost(self) -> CostModel:
+        return self.groups[0].cost
 
     @property
     def models(self) -> list[str]:
         return [group.model for group in self.groups]
-
-    @property
-    def protocol(self) -> str:
-        return self.groups[0].protocol
 
     @property
     def prompts(self) -> str:
@@ -91,13 +82,14 @@ class Comparison:
 
     def by_hand(self) -> str:
         """The sentence on what is drawn or corrected by hand."""
-        drawing = drawn_by_hand(self.cost)
-        pays = self.value(self.models[0], self.pay).value
-        if pays is None or np.isinf(self.cost.touch_up):
+        drawing, pay = drawn_by_hand(self.cost), noc.clicks_that_pay(self.goals.lead).name
+        clicks = self.rows.get((self.models[0], pay))
+        if clicks is None or np.isinf(self.cost.touch_up):
             return f"Objects that miss the goal are drawn by hand ({drawing})"
         return (
-            f"With {self.models[0]}, clicking pays for {pays:.1f} {self.prompts} per object: then "
-            f"the goal is reached or correcting by hand is faster. Drawing by hand takes {drawing}"
+            f"With {self.models[0]}, clicking pays for {clicks.value:.1f} {self.prompts} per "
+            "object: then the goal is reached or correcting by hand is faster. Drawing by hand "
+            f"takes {drawing}"
         )
 
     def value(self, model: str, measure: str) -> Value:
@@ -105,14 +97,15 @@ class Comparison:
 
     def per_object(self, group: noc.ClickSessions, measure: str) -> Floats:
         """One value per object, whose mean is the statistic of that name."""
-        found = self.statistics[measure].compared(group)
+        found = self.findings.cards[measure].compared(group)
         assert found is not None  # all groups are of click sessions
         return found
 
-    def fails_most(self, model: str) -> bool:
-        """Whether a model leaves more than half of the objects short of the goal."""
-        row = self.rows[model, self.never]
-        return 2 * row.value > row.targets
+    @property
+    def failing(self) -> list[str]:
+        """The models that leave more than half of the objects short of the goal."""
+        rows = (self.rows[model, self.never] for model in self.models)
+        return [row.model for row in rows if 2 * row.value > row.targets]
 
     def behind(self, first: str, second: str, measure: str) -> Difference | None:
         """`first - second`, whichever way round the comparison was made."""
@@ -122,25 +115,31 @@ class Comparison:
         return None
 
 
-def tested_differences(run: Results, cards: dict[str, Statistic]) -> list[Difference]:
+def tested_differences(findings: parts.Findings) -> list[Difference]:
     """Differences of the run in every statistic that can be tested."""
-    return run.benchmark.differences(run, [n for n, card in cards.items() if card.testable])
+    names = [name for name, card in findings.cards.items() if card.testable]
+    return findings.run.benchmark.differences(findings.run, names)
 
 
-def comparisons(run: Results) -> list[Comparison]:
+def comparisons(run: Results, *, common: bool = False) -> list[Comparison]:
     """The run's models set against each other, by dataset and user, in its leading protocol.
 
-    Datasets come in the plan's order, the cheapest model first.
+    Datasets come in the plan's order, the cheapest model first; `common` leaves out objects that
+    some model lacks.
     """
-    leading = parts.Findings(run).groups(noc.ClickSessions, run.plan.leading_protocol)
+    findings, titles = parts.Findings(run), display_names(run.plan.datasets)
+    if common:
+        groups = findings.groups(noc.ClickSessions)
+        return comparisons(parts.on_common_objects(run, groups))
+    leading = findings.groups(noc.ClickSessions, findings.lead)
     places = grouped(leading, lambda group: (group.dataset, group.user))
     one_user = len({user for _, user in places}) == 1
-    made, titles, goals = [], display_names(run.plan.datasets), noc.goals_of(run)
+    made, goals = [], noc.goals_of(run)
     order = {str(spec): place for place, spec in enumerate(run.plan.datasets)}
     for (dataset, user), members in sorted(places.items(), key=lambda p: order.get(p[0][0], 0)):
         where = titles.get(dataset, dataset)
         title = where if one_user else f"{where}, {user}"
-        made.append(Comparison(run, title, _ranked(members, goals)))
+        made.append(Comparison(findings, title, _ranked(members, goals)))
     return made
 
 
@@ -178,37 +177,40 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
         "auc": Column("quality over all clicks", "IoU AuC, %", 1, better="higher"),
         "iou@1": Column("after one click", "IoU@1, %", 1, better="higher"),
     }
-    measures = {m: c for m, c in shown.items() if (comparison.models[0], m) in comparison.rows}
-    columns = [Column("model"), *measures.values()]
+
+    def cell(measure: str) -> Callable[[str], Cell]:
+        def of(model: str) -> Cell:
+            row = comparison.rows[model, measure]
+            # Failures lead to the objects behind them.
+            link = HARDEST if measure == comparison.never and row.value else ""
+            return replace(Value.of(row, (row.key, measure) in comparison.best), link=link)
+
+        return of
+
+    columns: dict[Column, Callable[[str], Cell]] = {
+        Column("model"): str,
+        **{c: cell(m) for m, c in shown.items() if (comparison.models[0], m) in comparison.rows},
+    }
     firsts = _first_shares(comparison)
     if firsts:
-        columns.append(Column("comes first", "% of resamples", 0, percent=True))
-    rows: list[list[Cell]] = []
-    for model in comparison.models:
-        held = {m: comparison.rows[model, m] for m in measures}
-        values = {m: Value.of(row, (row.key, m) in comparison.best) for m, row in held.items()}
-        if held[comparison.never].value:  # failures lead to the objects behind them
-            values[comparison.never] = replace(values[comparison.never], link=HARDEST)
-        rows.append([model, *values.values(), *firsts.get(model, [])])
-    capped, short = "", [model for model in comparison.models if comparison.fails_most(model)]
-    if short:
-        capped = (
-            f" NoC counts all {counted(group.rounds, 'round')} where the goal is never reached: "
-            f"that of {', '.join(short)} is mostly this cap, not clicks that led to the goal."
-        )
-    return Table(
+        columns[Column("comes first", "% of resamples", 0, percent=True)] = firsts.__getitem__
+    short = ", ".join(comparison.failing)
+    capped = (
+        f" NoC counts all {counted(group.rounds, 'round')} where the goal is never reached: "
+        f"that of {short} is mostly this cap, not clicks that led to the goal."
+    )
+    return Table.of(
         name,
+        comparison.models,
         columns,
-        rows,
-        caption=f"{comparison.title}: {counted(len(group.keys), 'object')} in "
-        f"{counted(len(set(group.clusters)), 'image')}, {counted(group.rounds, 'round')}, "
-        f"protocol {comparison.protocol}",
+        caption=f"{comparison.title}: {_amount(group)}, {counted(group.rounds, 'round')}, "
+        f"protocol {group.protocol}",
         note=f"{parts.INTERVALS} Bold: significantly better than every other model. "
-        f"{comparison.by_hand()}.{capped}",
+        f"{comparison.by_hand()}.{capped if short else ''}",
     )
 
 
-def _first_shares(comparison: Comparison) -> dict[str, list[Value]]:
+def _first_shares(comparison: Comparison) -> dict[str, float]:
     """How often each model costs least under resampling.
 
     Empty when models cannot be paired, when there is but one image to draw, and when
@@ -217,18 +219,177 @@ def _first_shares(comparison: Comparison) -> dict[str, list[Value]]:
     groups = comparison.groups
     if len(groups) < 2 or any(g.keys != groups[0].keys for g in groups):
         return {}
-    if len(set(groups[0].clusters)) < 2 or any(map(comparison.fails_most, comparison.models)):
+    if len(set(groups[0].clusters)) < 2 or comparison.failing:
         return {}
     values = np.stack([comparison.per_object(g, comparison.seconds) for g in groups])
     shares = first_shares(values, resampling(groups[0]), "lower")
-    return {g.model: [Value(float(s))] for g, s in zip(groups, shares, strict=True)}
-
-
-def common(run: Results) -> Results:
-    """The run on the objects that all of its models have."""
-    return parts.on_common_objects(run, parts.Findings(run).groups(noc.ClickSessions))
+    return {g.model: float(s) for g, s in zip(groups, shares, strict=True)}
 
 
 def drawn_by_hand(cost: CostModel) -> str:
     length = f" and {cost.by_hand_px:g}{TIED}s per pixel of outline" if cost.by_hand_px else ""
     return f"{cost.by_hand:g}{TIED}s per object{length}"
+
+
+def answer(comparison: Comparison, many: bool) -> Answer:
+    """The first sentence of the report."""
+    where = f"On {comparison.title}: " if many else ""
+    followed = followed_sentence(comparison.differences, comparison.rows)
+    missed = [comparison.rows[m, comparison.never] for m in comparison.failing]
+    short = {row.model: f"{row.value:.0f} of {row.targets}" for row in missed}
+    if len(short) == len(comparison.models):
+        counts = ", ".join(f"**{m}** {failures}" for m, failures in short.items())
+        goal = _tied(comparison.goals.lead.text)
+        text = f"No model brings half of the objects to {goal}. Objects that never reach it: "
+        detail = " ".join(filter(None, (followed, _extent(comparison))))
+        return Answer(f"{where}{text}{counts}.", detail)
+    counts = ", ".join(f"{m} ({failures})" for m, failures in short.items())
+    warning = f"{counts} {'fails' if len(short) == 1 else 'fail'} on more than half of the objects"
+    unsure = comparison.models[0] in short
+    opening = f"{where}{f'{warning}; ' if unsure else ''}{_opening(comparison)}: "
+    last = f" {warning}." if short and not unsure else ""  # after the winner
+    sentence = phrase(opening, _needs(comparison), f"{_with_waiting(comparison)}.{last}")
+    told = (_runner_up(comparison), followed, _extent(comparison))
+    return Answer(sentence, " ".join(filter(None, told)))
+
+
+def _opening(comparison: Comparison) -> str:
+    """The leading model, with no more certainty than the tests give."""
+    best, *others = comparison.models
+    if not others:
+        return f"**{best}** is the only model"
+    gap = comparison.behind(others[0], best, comparison.seconds)
+    first, *rest = comparison.groups
+    outdone = any(_better_everywhere(other, first, comparison.goals) for other in rest)
+    if gap is None or best in comparison.failing or outdone:
+        return f"no model is clearly best; **{best}** takes the fewest seconds"
+    if round(gap.value, 6) == 0:
+        return f"**{best}** and **{others[0]}** need the same annotation time"
+    if not gap.significant:
+        return f"**{best}** needs the least annotation time, but not significantly less"
+    return f"**{best}** needs the least annotation time"
+
+
+def _better_everywhere(one: ClickSessions, other: ClickSessions, goals: Goals) -> bool:
+    """Fewer rounds and a larger area, or one of them and the other equal, on every object."""
+    places = {key: i for i, key in enumerate(other.keys)}
+    mine = [i for i, key in enumerate(one.keys) if key in places]
+    theirs = [places[one.keys[i]] for i in mine]
+    first, second = (rounds_to(*group.towards(goals.lead)) for group in (one, other))
+    rounds = first[mine] - second[theirs]
+    areas = area_under(one.iou)[mine] - area_under(other.iou)[theirs]
+    better = (rounds <= 0) & (areas >= 0) & ((rounds < 0) | (areas > 0))
+    return bool(mine) and bool(better.all())
+
+
+def _needs(comparison: Comparison) -> Phrase:
+    """Time and clicks that the leading model needs."""
+    best = comparison.models[0]
+    never = _never(comparison, comparison.rows[best, comparison.never])
+
+    def told(measure: str, digits: int, unit: str) -> Quantity:
+        value = comparison.value(best, measure)
+        text = "–" if value.value is None else f"{value.value:.{digits}f}"
+        return Quantity(f"{text}{TIED}{unit}", value, value.limits(digits, to="–"), measure)
+
+    seconds = told(comparison.seconds, 1, "s")
+    clicks = told(comparison.clicks, 2, comparison.prompts)
+    return phrase(
+        seconds, " and ", clicks, f" per object to reach {_tied(comparison.goals.lead.text)}{never}"
+    )
+
+
+def _with_waiting(comparison: Comparison) -> str:
+    """Which model is ahead once the measured waiting is added, if that is another one."""
+    measures = (comparison.seconds, comparison.waiting)
+    total = {
+        group.model: sum(float(comparison.per_object(group, m).mean()) for m in measures)
+        for group in comparison.groups
+    }
+    best, first = comparison.models[0], min(total, key=total.__getitem__)
+    if round(total[best] - total[first], 1) <= 0:
+        return ""
+    loaded = busy(comparison.findings.run)
+    told = f" (waiting {loaded})" if loaded else ""
+    return (
+        f"; including measured waiting for the model, **{first}** is faster, "
+        f"{total[first]:.1f}{TIED}s against {total[best]:.1f}{TIED}s per object{told}"
+    )
+
+
+def _never(comparison: Comparison, row: SummaryRow) -> str:
+    if row.value == 0:
+        some = "the only object reaches" if row.targets == 1 else f"all {row.targets} objects reach"
+        return f"; {some} it"
+    count = f"{row.value:.0f} of {counted(row.targets, 'object')}"
+    one = round(row.value) == 1
+    never = f"never {'reaches' if one else 'reach'} it by {comparison.prompts}"
+    return f"; {count} {never} and {'is' if one else 'are'} finished by hand"
+
+
+def _runner_up(comparison: Comparison) -> str:
+    """How much more the next model needs in seconds and clicks, and whether it is significant."""
+    if len(comparison.models) < 2:
+        return "Add a second model to the run (--add) to compare."
+    best, other = comparison.models[:2]
+    seconds, clicks = (
+        comparison.behind(other, best, m) for m in (comparison.seconds, comparison.clicks)
+    )
+    if seconds is None:
+        return f"**{best}** and **{other}** share no object, so they are not compared."
+    gap = "the same time, to a tenth of a second per object"
+    if round(abs(seconds.value), 1):
+        longer = "longer" if seconds.value > 0 else "less"
+        gap = f"{abs(seconds.value):.1f}{TIED}s {longer} per object, {_sure(seconds, 1)}"
+    told = [f"The next, **{other}**, takes {gap}."]
+    if clicks is not None and round(clicks.value, 2) != 0:
+        gap = f"{abs(clicks.value):.2f} {'more' if clicks.value > 0 else 'fewer'}"
+        told.append(f"It needs {gap} {comparison.prompts}, {_sure(clicks, 2)}.")
+    in_doubt = [d for d in (seconds, clicks) if d is not None and not d.significant]
+    if in_doubt:
+        told.append(_doubt(comparison, in_doubt))
+    return " ".join(told)
+
+
+def _sure(d: Difference, digits: int) -> str:
+    """A conclusion on a difference with its interval, in words."""
+    conclusion = f"which is **{'' if d.significant else 'not '}significant**"
+    low, high = signed(d.low, digits), signed(d.high, digits)
+    if np.isnan(d.low) or low == high:
+        return conclusion
+    return f"{conclusion} (95{TIED}% interval {low} to {high})"
+
+
+def _doubt(comparison: Comparison, found: Sequence[Difference]) -> str:
+    """Why differences are open: too few images for any, a test that doubts what an interval
+    does not, or an order that could turn."""
+    scenes = len(set(comparison.groups[0].clusters))
+    pairs = len(comparison.models) * (len(comparison.models) - 1) / 2
+    if pairs * 2.0 ** (1 - scenes) >= 0.05:
+        few = "One image is" if scenes == 1 else f"{scenes} images are"
+        return f"{few} too few for any significant difference."
+    if any(d.low > 0 or d.high < 0 for d in found):
+        return (
+            "An interval that excludes 0 holds for its pair and statistic alone; the paired "
+            f"permutation test over {scenes} images, corrected for all pairs (Holm), is above "
+            f"5{TIED}%."
+        )
+    return "Other images may reverse such a difference."
+
+
+def _extent(comparison: Comparison) -> str:
+    """How much was evaluated, and what a failure costs."""
+    group = comparison.groups[0]
+    return (
+        f"Evaluated: {_amount(group)}, up to {counted(group.rounds, 'round')}. "
+        f"{comparison.by_hand()}; waiting for the model is reported separately and not included "
+        "in annotation time."
+    )
+
+
+def _amount(group: noc.ClickSessions) -> str:
+    return f"{counted(group.size, 'object')} in {counted(len(set(group.clusters)), 'image')}"
+
+
+def _tied(text: str) -> str:
+    return text.replace(" ", TIED)

@@ -1,45 +1,53 @@
-"""Report sections of the click benchmark."""
+"""Report sections of the click benchmark, with the cases behind its numbers."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.costs import Way, busy, cost_section, machines
 from segmeter.benchmarks.noc import statistics as noc
-from segmeter.benchmarks.noc.answer import answer
-from segmeter.benchmarks.noc.cases import cases_of, hardest, replays
 from segmeter.benchmarks.noc.comparison import (
     TIED,
     Comparison,
-    common,
+    answer,
     comparisons,
     drawn_by_hand,
     leaderboard,
     tested_differences,
 )
+from segmeter.benchmarks.noc.statistics import ClickSessions
 from segmeter.benchmarks.response_section import response_sections
 from segmeter.benchmarks.starts import start_sections
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Results
+from segmeter.core.wording import counted
 from segmeter.stats.annotation_time import CostModel
-from segmeter.stats.goals import success
+from segmeter.stats.goals import Goal, area_under, first_round, success
 from segmeter.stats.intervals import share_interval
 from segmeter.stats.statistics import Statistic, percentiles, resampling, standing_out
 
 
 def sections(run: Results) -> list[page.Section]:
-    """All sections, in reading order."""
     made = comparisons(run)
-    goal = made[0].goals.lead
+    goal, results = made[0].goals.lead, []
+    # On the objects that all models have; a note tells where some lack.
+    for comparison, every in zip(comparisons(run, common=True), made, strict=True):
+        results += [
+            answer(comparison, len(made) > 1),
+            parts.uneven(every.title, every.groups),
+            leaderboard(comparison, f"leaderboard-{_stem(comparison)}"),
+        ]
     return [
-        _which_costs_least(comparisons(common(run)), made),
+        page.Section("Results", blocks=[block for block in results if block is not None]),
         _growth(made),
         *_differences(made),
-        _numbers(run, made),
+        _numbers(made),
         *start_sections(
             run,
             [(g, g.start) for c in made for g in c.groups],
@@ -52,31 +60,21 @@ def sections(run: Results) -> list[page.Section]:
     ]
 
 
-def _which_costs_least(found: Sequence[Comparison], whole: Sequence[Comparison]) -> page.Section:
-    """The answer and its table on the objects that all models have, and a note if some lack."""
-    blocks: list[page.Block | None] = []
-    for comparison, every in zip(found, whole, strict=True):
-        blocks += [
-            answer(comparison, len(found) > 1),
-            parts.uneven(every.title, every.groups),
-            leaderboard(comparison, f"leaderboard-{_stem(comparison)}"),
-        ]
-    return page.Section("Results", blocks=[b for b in blocks if b is not None])
-
-
 def _differences(comparisons: Sequence[Comparison]) -> list[page.Section]:
     """The first model of each comparison against every other one, where there are several."""
     blocks = []
     for c in comparisons:
         best, *others = c.models
-        tested = [name for name, card in c.statistics.items() if card.tested == "yes"]
+        tested = [name for name, card in c.findings.cards.items() if card.tested == "yes"]
         # First and second as in `run.compare()`: one sign everywhere.
         pairs = {(d.statistic, frozenset((d.first, d.second))): d for d in c.differences}
         wanted = [(name, frozenset((best, other))) for other in others for name in tested]
         found = [pairs[pair] for pair in wanted if pair in pairs]
         if found:
             name = f"differences-{_stem(c)}"
-            blocks.append(parts.difference_table(found, c.statistics, name=name, caption=c.title))
+            blocks.append(
+                parts.difference_table(found, c.findings.cards, name=name, caption=c.title)
+            )
     text = (
         "The model with the least annotation time against every other, on the same objects. "
         "A difference is significant if its Holm-corrected p value is below 5 %."
@@ -114,14 +112,16 @@ def _growth(comparisons: Sequence[Comparison]) -> page.Section:
     return page.Section("Quality by number of clicks", text, list(map(page.Multiples, charts)))
 
 
-def _numbers(run: Results, comparisons: Sequence[Comparison]) -> page.Section:
+def _numbers(comparisons: Sequence[Comparison]) -> page.Section:
     """The statistics that papers print, in every protocol of the run."""
-    cards, rows = comparisons[0].statistics, run.benchmark.summary(run)
-    best = standing_out(rows, tested_differences(run, cards), cards)
+    findings = comparisons[0].findings
+    best = standing_out(findings.rows, tested_differences(findings), findings.cards)
     blocks: list[page.Block] = []
     for comparison in comparisons:
         group, stem = comparison.groups[0], _stem(comparison)
-        own = [row for row in rows if (row.dataset, row.user) == (group.dataset, group.user)]
+        own = [
+            row for row in findings.rows if (row.dataset, row.user) == (group.dataset, group.user)
+        ]
         goals = comparison.goals.all
         effort = [*map(noc.clicks_to, goals), *map(noc.failures_at, goals)]
         for name, statistics, what in (
@@ -129,10 +129,9 @@ def _numbers(run: Results, comparisons: Sequence[Comparison]) -> page.Section:
             ("quality", _quality_columns(group), "quality"),
         ):
             caption = f"{comparison.title}: {what}; {group.size} objects, {group.rounds} rounds"
-            columns = {s.name: parts.column_of(s) for s in statistics}
-            blocks.append(
-                parts.summary_table(f"{name}-{stem}", own, columns, best=best, caption=caption)
-            )
+            names = [s.name for s in statistics]
+            table = findings.table(f"{name}-{stem}", own, names, best=best, caption=caption)
+            blocks.append(table)
     text = (
         "NoC@q is the mean number of rounds until IoU first reaches q %; a failure counts as "
         "all rounds. NoF@q counts failures: **published** also counts a success at the very last "
@@ -177,14 +176,21 @@ def _time(comparisons: Sequence[Comparison], run: Results) -> page.Section:
     known = run.provenance.get("segmenters", {})
     devices = {model: str(facts.get("device", "")) for model, facts in known.items()}
     groups = [(comparison, group) for comparison in comparisons for group in comparison.groups]
-    blocks += [*_touch_up(groups), _latency_table(groups, devices), _cost_note(comparisons[0].cost)]
-    machine_text = machines(run)
-    text = f"{machine_text} It is in no comparison of seconds." if machine_text else ""
+    cost = comparisons[0].cost
+    review = f", {cost.review:g} s to review it" if cost.review else ""
+    length = f" and {cost.by_hand_px:g} s per pixel of its outline" if cost.by_hand_px else ""
+    priced = page.Note(
+        f"Cost model: {cost.locate:g} s to find the object{review}, {cost.click:g} s per click, "
+        f"{cost.box:g} s per box, {cost.scribble:g} s per stroke; objects that never reach the "
+        f"goal are drawn by hand in {cost.by_hand:g} s{length}. Sources of these seconds: see the "
+        "documentation; `--cost FILE` sets your own."
+    )
+    blocks += [*_touch_up(groups), _latency_table(groups, devices), priced]
+    text = machines(run) and f"{machines(run)} It is in no comparison of seconds."
     return page.Section("Time per object", text, blocks)
 
 
 Placed = tuple[Comparison, noc.ClickSessions]
-"""A group with its comparison."""
 Told = Callable[[Placed], page.Cell]
 
 
@@ -270,17 +276,6 @@ def _latency(group: noc.ClickSessions, share: float) -> page.Value:
     return page.Value.of(percentiles(float(np.nanquantile(seconds, share)), np.array(draws)))
 
 
-def _cost_note(cost: CostModel) -> page.Note:
-    review = f", {cost.review:g} s to review it" if cost.review else ""
-    length = f" and {cost.by_hand_px:g} s per pixel of its outline" if cost.by_hand_px else ""
-    return page.Note(
-        f"Cost model: {cost.locate:g} s to find the object{review}, {cost.click:g} s per click, "
-        f"{cost.box:g} s per box, {cost.scribble:g} s per stroke; objects that never reach the "
-        f"goal are drawn by hand in {cost.by_hand:g} s{length}. Sources of these seconds: see the "
-        "documentation; `--cost FILE` sets your own."
-    )
-
-
 def _cases(run: Results, comparisons: Sequence[Comparison]) -> list[page.Section]:
     """Hardest objects and replays, of each dataset."""
     galleries: list[page.Block] = []
@@ -288,24 +283,21 @@ def _cases(run: Results, comparisons: Sequence[Comparison]) -> list[page.Section
     for comparison in comparisons:
         cases, why = cases_of(run, comparison)
         if why:
-            galleries.append(
-                page.Note(f"Images of {comparison.title} cannot be shown: {why}", "warning")
-            )
+            text = f"Images of {comparison.title} cannot be shown: {why}"
+            galleries.append(page.Note(text, "warning"))
             continue
         if len(comparisons) > 1:
             galleries.append(page.Note(f"**{comparison.title}**"))
         galleries.append(hardest(run, comparison, cases))
         sessions += replays(run, comparison, cases)
     text = "The objects that need the most clicks over all models, with the clicks of each model."
+    replayed = (
+        "Choose a session; step through it with the buttons, the slider or the arrow keys. "
+        "The hardest objects come first, then a typical one and the one on which the models "
+        "differ most."
+    )
     made = [page.Section("Hardest objects", text, galleries)]
-    if sessions:
-        text = (
-            "Choose a session; step through it with the buttons, the slider or the arrow keys. "
-            "The hardest objects come first, then a typical one and the one on which the models "
-            "differ most."
-        )
-        made.append(page.Section("Sessions", text, sessions))
-    return made
+    return [*made, page.Section("Sessions", replayed, sessions)] if sessions else made
 
 
 def _stem(comparison: Comparison) -> str:
@@ -314,9 +306,8 @@ def _stem(comparison: Comparison) -> str:
 
 def project_section(run: Results, objects: int, rate: float | None = None) -> page.Section:
     """Hours, and money at a rate per hour, for so many objects like those of the run."""
-    found = comparisons(common(run))
-    tables = {c.title: [_way(c, group) for group in c.groups] for c in found}
-    cost = found[0].cost
+    found = comparisons(run, common=True)
+    tables, cost = {c.title: [_way(c, group) for group in c.groups] for c in found}, found[0].cost
     source = ", the time of a polygon in COCO (Lin et al. 2014)" if cost == CostModel() else ""
     assumed = (
         f"Goal: {found[0].goals.lead.text}. Assumed for drawing by hand: {drawn_by_hand(cost)}"
@@ -330,5 +321,101 @@ def _way(comparison: Comparison, group: noc.ClickSessions) -> Way:
     seconds, waited = (comparison.per_object(group, name) for name in names)
     mean, wait = (comparison.value(group.model, name) for name in names)
     hand = comparison.cost.per_object + comparison.cost.drawing(group.contour_px) + 0 * seconds
-    total = page.Value.of(comparison.statistics[names[0]].interval(group, seconds + waited))
+    total = page.Value.of(comparison.findings.cards[names[0]].interval(group, seconds + waited))
     return Way(group.model, group, mean, wait, total, seconds, waited, hand)
+
+
+_GALLERY, _REPLAYED, _MODELS = 8, 5, 3
+
+
+def cases_of(run: Results, comparison: Comparison) -> tuple[list[parts.Case], str]:
+    """The targets to show, the hardest first, then a middling and a disputed one.
+
+    Hard is what costs most over all models, then what ends low; the models differ most on the
+    disputed one. With them comes the reason why there are none, where the data is not available.
+    """
+    area = parts.values_by_key(comparison.groups, _areas)
+    clicks = parts.values_by_key(
+        comparison.groups, lambda g: comparison.per_object(g, comparison.clicks)
+    )
+    cost = {key: np.mean(np.subtract(clicks[key], np.divide(area[key], 1000))) for key in area}
+    order = sorted(cost, key=lambda key: (-float(cost[key]), key))
+    disputed = max(sorted(area), key=lambda key: max(area[key]) - min(area[key]))
+    chosen = [*order[:_GALLERY], order[len(order) // 2], disputed]
+    dataset = comparison.groups[0].dataset
+    return parts.available_cases(run, [(dataset, key) for key in dict.fromkeys(chosen)])
+
+
+def hardest(
+    run: Results, comparison: Comparison, cases: Sequence[parts.Case]
+) -> page.Gallery | page.Note:
+    """The objects that cost most over all models, with the best model's clicks."""
+    best, goal, images = comparison.groups[0], comparison.goals.lead, []
+    shown = replay_keys(comparison, cases)
+    for case in cases[:_GALLERY]:
+        frames = parts.session_frames(run, best, case, (best.user,))
+        if not frames:
+            return parts.NO_MASKS
+        seen = frames[: _reached(best, case.key, goal) or len(frames)]
+        outcomes = [f"**{case.title}**"]
+        for group in comparison.groups:
+            if case.key in group.keys:
+                curve = group.iou[group.keys.index(case.key)]
+                never = f"never, ends at {100 * curve[~np.isnan(curve)][-1]:.0f} %"
+                outcomes.append(f"{group.model}: {_reached(group, case.key, goal) or never}")
+        alt = f"{case.title} with the ground truth, the mask of {best.model} and its clicks"
+        images.append(case.drawn(
+            "\n".join(outcomes), alt, mask=seen[-1].mask, name=best.model,
+            prompts=[prompt for frame in seen for prompt in frame.prompts],
+            link=shown.get((case.key, best.model), ""),
+        ))  # fmt: skip
+    return page.Gallery(
+        images,
+        f"Dashed: the ground truth. Filled: the mask of {best.model} when it reached {goal.text}, "
+        "or its last one. Discs with a plus are clicks on the object, squares with a minus off it. "
+        "An image with a link leads to its replay.",
+    )
+
+
+def replays(run: Results, comparison: Comparison, cases: Sequence[parts.Case]) -> list[page.Replay]:
+    """Chosen sessions of the first models, click by click."""
+    goal, made = comparison.goals.lead, []
+    wanted = replay_keys(comparison, cases)
+    for case in cases:
+        for group in comparison.groups:
+            key = wanted.get((case.key, group.model))
+            frames = parts.session_frames(run, group, case, (group.user,)) if key else []
+            if key and frames:
+                reached = _reached(group, case.key, goal)
+                outcome = f"{goal.short} after {counted(reached, 'click')}"
+                outcome = outcome if reached else f"not {goal.short} in {len(frames)} rounds"
+                caption = f"{case.scene.name}, user {group.user}, protocol {group.protocol}"
+                shown = goal.value if goal.measure == "iou" else None
+                made.append(case.replay(key, f"{group.model}: {outcome}", frames, shown, caption))
+    return made
+
+
+def replay_keys(
+    comparison: Comparison, cases: Sequence[parts.Case]
+) -> dict[tuple[parts.Key, str], str]:
+    """Which sessions are replayed, and under which anchors."""
+    chosen = [*cases[: _REPLAYED - 2], *cases[-2:]]
+    place = re.sub(r"\W+", "-", comparison.title)
+    return {
+        (case.key, model): f"replay-{place}-{i}-{k}"
+        for i, case in enumerate({c.key: c for c in chosen}.values())
+        for k, model in enumerate(comparison.models[:_MODELS])
+    }
+
+
+def _reached(group: ClickSessions, key: parts.Key, goal: Goal) -> int:
+    """The round in which a target reaches the goal; 0 where it never does."""
+    curves, limit = group.towards(goal)
+    return int(first_round(curves[group.keys.index(key)][None], limit)[0])
+
+
+def _areas(group: ClickSessions) -> Any:
+    """Area under IoU of each target; of a session stopped early, its last quality."""
+    values = group.iou
+    known = np.where(np.isnan(values), -np.inf, values).max(axis=1)
+    return np.where(np.isnan(values).any(axis=1), 100 * known, 100 * area_under(values))

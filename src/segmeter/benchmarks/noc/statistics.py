@@ -7,10 +7,10 @@ for IoU and the areas under its curve.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from segmeter.core.scores_by_step import Tables, columns_in, load_tables, spread
 from segmeter.stats.annotation_time import CostModel, seconds_to, seconds_with_touch_up, waiting_to
 from segmeter.stats.goals import Goal, Goals, area_under, at_round, failed, reached, rounds_to
 from segmeter.stats.intervals import Floats
-from segmeter.stats.statistics import Better, Effort, Statistic, count_interval
+from segmeter.stats.statistics import Better, Effort, Statistic, Tested, count_interval
 
 ROUNDS = (1, 2, 3, 5, 10, 20)
 
@@ -65,7 +65,6 @@ class ClickSessions(Group):
         return int(self.iou.shape[1])
 
     def curves(self, measure: str) -> Floats:
-        """The curves of a measure."""
         if measure == "iou":
             return self.iou
         if measure not in self.others:
@@ -185,28 +184,19 @@ def statistics(run: Results) -> list[Statistic]:
 
     Where sessions ended at a goal there is no quality after later rounds, and no area.
     """
-    early = until(run.plan) is not None
-    rounds = 1 if early else run.plan.rounds
-    made = statistics_for(goals_of(run), measures_of(run), rounds, areas=not early)
-    return [*made, *RESPONSES]
-
-
-def statistics_for(
-    goals: Goals, measures: Sequence[str], rounds: int, *, areas: bool = True
-) -> list[Statistic]:
-    """All statistics in the order in which they are listed."""
-    shown = [k for k in ROUNDS if k <= rounds]
+    early, goals, measures = until(run.plan) is not None, goals_of(run), measures_of(run)
+    shown = [k for k in ROUNDS if k <= (1 if early else run.plan.rounds)]
     made: list[Statistic] = []
     for goal in goals.all:
         lead = goal == goals.lead
         made += [clicks_to(goal, lead=lead), failures_at(goal), never_reached(goal)]
     for name in ("iou", *measures):
-        made += [area(name)] if areas else []
+        made += [] if early else [area(name)]
         made += [quality_after(name, k) for k in shown]
     made += [seconds_until(goal, lead=goal == goals.lead) for goal in goals.all]
     if "redrawn-path" in measures:
         made += [by_clicks_until(goals.lead), clicks_that_pay(goals.lead)]
-    return [*made, waiting_until(goals.lead), *_MACHINE]
+    return [*made, waiting_until(goals.lead), *_MACHINE, *RESPONSES]
 
 
 def paper_layout(run: Results) -> PaperLayout:
@@ -214,6 +204,8 @@ def paper_layout(run: Results) -> PaperLayout:
     goals = goals_of(run)
     usual = [goal for goal in (Goal(0.85), Goal(0.9)) if goal in goals.all]
     shown = usual if run.settings.get("goal") is None and usual else list(goals.all)
+    *others, last = [goal.short for goal in shown]
+    listed = " and ".join(filter(None, (", ".join(others), last)))
     return PaperLayout(
         {
             **{clicks_to(g).name: f"NoC{g.tag}" for g in shown},
@@ -221,16 +213,12 @@ def paper_layout(run: Results) -> PaperLayout:
             "auc": "AuC",
             "boundary-auc": "BIoU",
         },
-        f"Clicks to {_listed([g.short for g in shown])} IoU, failures, areas under IoU and "
-        "Boundary IoU (%)",
+        f"Clicks to {listed} IoU, failures, areas under IoU and Boundary IoU (%)",
     )
 
 
 _statistic = partial(Statistic, of=ClickSessions, better="lower")
-
-
-def _tested(lead: bool) -> Literal["yes", "on request"]:
-    return "yes" if lead else "on request"
+_TESTED: dict[bool, Tested] = {True: "yes", False: "on request"}
 
 
 def with_touch_up(group: ClickSessions, goal: Goal) -> tuple[Floats, Floats]:
@@ -266,7 +254,7 @@ def _of_goal(
 
     def made(goal: Goal, *, lead: bool = False) -> Statistic:
         words = {"tag": goal.tag, "text": goal.text}
-        facts = {"tested": _tested(lead), "effort": effort if lead else "", **more}
+        facts = {"tested": _TESTED[lead], "effort": effort if lead else "", **more}
         given = (name.format(**words), title.format(**words), unit, digits)
         return _statistic(*given, values=lambda g: values(g, goal), **facts)
 
@@ -319,7 +307,7 @@ def area(measure: str) -> Statistic:
     over = "AuC" if percent or not unit else "mean over clicks"
     title = f"{_TITLES.get(measure, measure)} {over}"
     name = {"iou": "auc", "boundary-iou": "boundary-auc"}.get(measure, f"{measure}-auc")
-    tested = _tested(measure not in ("boundary-iou", "added-path", "redrawn-path"))
+    tested = _TESTED[measure not in ("boundary-iou", "added-path", "redrawn-path")]
     return _statistic(
         name, title, unit, better=better, percent=percent, tested=tested,
         values=lambda g: area_under(g.curves(measure)),
@@ -327,12 +315,11 @@ def area(measure: str) -> Statistic:
 
 
 def quality_after(measure: str, k: int) -> Statistic:
-    """A measure after k rounds."""
     title, (unit, better, percent) = _TITLES.get(measure, measure), _shown(measure)
     return _statistic(
         f"{measure}@{k}", f"{title}@{k}", unit, 1 if percent else 2, better=better,
         percent=percent, values=lambda g: at_round(g.curves(measure), k),
-        tested=_tested((measure, k) == ("iou", 1)),
+        tested=_TESTED[(measure, k) == ("iou", 1)],
     )  # fmt: skip
 
 
@@ -357,28 +344,18 @@ def _shown(measure: str) -> tuple[str, Better, bool]:
     return "%" if share else card.units[0], card.better, share
 
 
-def _listed(words: Sequence[str]) -> str:
-    """Words as a sentence lists them.
-
-    >>> _listed(["80 %"]), _listed(["80 %", "85 %", "90 %"])
-    ('80 %', '80 %, 85 % and 90 %')
-    """
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
-
-
 def _per_prompt(seconds: Floats, spoken: Floats) -> Floats:
     """Mean seconds per round of each object, over the rounds in which a prompt was given."""
     counts = np.maximum((spoken > 0).sum(axis=1), 1)
     return np.asarray(seconds.sum(axis=1) / counts)
 
 
+_machine = partial(_statistic, tested="no")
 _MACHINE = [
-    _statistic(name, title, unit, digits, values=values, tested="no")
-    for name, title, unit, digits, values in (
-        ("seconds-predict", "answer", "s per round", 3, lambda g: _per_prompt(g.answer, g.spoken)),
-        ("seconds-user", "simulated user", "s per round", 4,
-         lambda g: _per_prompt(g.busy, g.spoken)),
-        ("seconds-encode", "encode", "s, an object's share", 2, lambda g: g.encode),
-    )
+    _machine("seconds-predict", "answer", "s per round", 3,
+             values=lambda g: _per_prompt(g.answer, g.spoken)),
+    _machine("seconds-user", "simulated user", "s per round", 4,
+             values=lambda g: _per_prompt(g.busy, g.spoken)),
+    _machine("seconds-encode", "encode", "s, an object's share", values=lambda g: g.encode),
 ]  # fmt: skip
 """Measured seconds of machines."""

@@ -22,6 +22,7 @@ from segmeter.clickability.groups import GROUPS
 from segmeter.core.seeds import generator
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.null_distributions import Null, null_of, permuted_within
+from segmeter.stats.statistics import percentiles
 
 Kind = Literal["mean", "ratio", "log", "sum", "spread"]
 Relabelled = Literal["groups", "base", "draws", "none"]
@@ -86,10 +87,8 @@ def interval_of(effect: Effect, clickers: Floats, drawn: Resampling) -> Interval
         found = drawn.ratio(*terms)
         return Interval(value, found.low - 1, found.high - 1)
     if effect.kind == "spread":
-        if drawn.clusters == 1:
-            return Interval(value, float("nan"), float("nan"))
-        low, high = np.quantile(targets * drawn.means(terms).std(axis=1), [0.025, 0.975])
-        return Interval(value, float(low), float(high))
+        draws = drawn.means(terms).std(axis=1) if drawn.clusters > 1 else np.empty(0)
+        return percentiles(value, targets * draws)
     found = drawn.interval(terms)
     if effect.kind == "log":
         return Interval(value, float(np.expm1(found.low)), float(np.expm1(found.high)))
@@ -170,11 +169,7 @@ _ENOUGH = 500_000  # relabelled targets in all
 
 
 def nulls(
-    effects: Sequence[Effect],
-    clickers: Floats,
-    *,
-    relabellings: int | None = None,
-    seed: object = 0,
+    effects: Sequence[Effect], clickers: Floats, *, relabellings: int = 0, seed: object = 0
 ) -> dict[str, Null]:
     """The null of each effect of one measure, from a table `(targets, clickers)`.
 
@@ -183,11 +178,8 @@ def nulls(
     many = relabellings or min(_MOST, max(_FEWEST, _ENOUGH // len(clickers)))
     every = clickers.shape[1]
     found: dict[str, Null] = {}
-    for who, exchanged in (
-        ("groups", (1, GROUPS + 1)),
-        ("base", (0, every)),
-        ("draws", (1, every)),
-    ):
+    exchanges = {"groups": (1, GROUPS + 1), "base": (0, every), "draws": (1, every)}
+    for who, exchanged in exchanges.items():
         asked = [e for e in effects if e.relabelled == who]
         values: dict[str, list[Floats]] = {e.name: [] for e in asked}
         terms = {e.name: np.zeros(len(clickers)) for e in asked if e.kind in ("mean", "sum")}

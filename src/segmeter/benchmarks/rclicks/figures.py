@@ -15,11 +15,12 @@ from segmeter.benchmarks.rclicks.statistics import ModelFindings, first_clickers
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.clickability.groups import GROUPS, group_of_pixels
 from segmeter.clickability.map_sources import source
-from segmeter.clickability.maps import ClickabilityMap, ClickRegion
+from segmeter.clickability.maps import ClickRegion
 from segmeter.core import catalogue
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped, grouped_pairs
 from segmeter.core.prompts import Click
 from segmeter.stats.comparisons import spearman
 from segmeter.stats.goals import area_under
@@ -61,32 +62,29 @@ class FirstClickNoise:
 
 def ranked_by_noise(found: Sequence[ModelFindings]) -> list[FirstClickNoise]:
     """Targets of all datasets, the noisiest first."""
-    held: dict[tuple[str, parts.Key], list[tuple[float, float]]] = {}
-    for f in found:
-        clicks = f.clicks
-        if clicks is not None:
-            rows = zip(clicks.scores, clicks.means(), clicks.spreads(), strict=True)
-            for key, mean, spread in rows:
-                held.setdefault((f.trial.dataset, key), []).append((mean, spread))
+    held = grouped_pairs(
+        ((f.trial.dataset, key), (mean, spread))
+        for f in found
+        if (clicks := f.clicks) is not None
+        for key, mean, spread in zip(clicks.scores, clicks.means(), clicks.spreads(), strict=True)
+    )
     every = [FirstClickNoise(*place, *np.mean(v, axis=0).tolist()) for place, v in held.items()]
     return sorted(every, key=lambda noise: (-noise.ratio, noise.dataset, noise.key))
 
 
-def scatter(found: Sequence[ModelFindings]) -> page.Chart | None:
+def scatter(found: Sequence[ModelFindings]) -> list[page.Chart]:
     """Mean against spread of the first click's IoU, a dot per target (as Fig. 8)."""
-    ranked = ranked_by_noise(found)
-    if not ranked:
-        return None
     marks = []
-    for dataset in dict.fromkeys(f.trial.dataset for f in found):
-        targets = [noise for noise in ranked if noise.dataset == dataset]
+    ranked = grouped(ranked_by_noise(found), lambda noise: noise.dataset)
+    for dataset in dict.fromkeys(f.trial.dataset for f in found if f.trial.dataset in ranked):
+        targets = ranked[dataset]
         x, y, ratios = np.array([(noise.mean, noise.spread, noise.ratio) for noise in targets]).T
         labels = [parts.title(*noise.key) if i < _NAMED else "" for i, noise in enumerate(targets)]
         name = f"{dataset} (NSR {100 * ratios.mean():.1f} %)"
         marks.append(page.Points(name, x, y, labels))
     people = any("people" in f.first for f in found)
     who = "people's recorded clicks" if people else "clicks drawn from the clickability map"
-    return page.Chart(
+    chart = page.Chart(
         "Mean against spread of IoU after the first click",
         page.Axis("mean IoU, %", low=0.0, high=1.0, percent=True),
         page.Axis("standard deviation of IoU, %", low=0.0, percent=True),
@@ -94,6 +92,7 @@ def scatter(found: Sequence[ModelFindings]) -> page.Chart | None:
         f"A dot is an object, averaged over the models; {who}. Hard objects lie at the upper "
         "left: a low mean, and a spread that depends on where one clicks.",
     )
+    return [chart] if marks else []
 
 
 _ACROSS_MODELS = {
@@ -123,13 +122,10 @@ def correlations(found: Sequence[ModelFindings]) -> page.Table:
     tables = [_of_targets(f) for f in found]
     if len(models) >= _FEWEST:
         over = f"over {len(models)} models, mean over datasets, without sign"
-        tables = []
-        for dataset in dict.fromkeys(f.trial.dataset for f in found):
-            own = [f.rows for f in found if f.trial.dataset == dataset]
-            tables.append({
-                words: np.array([rows[name].value for rows in own])
-                for name, words in _ACROSS_MODELS.items()
-            })  # fmt: skip
+        tables = [
+            {w: np.array([f.rows[n].value for f in own]) for n, w in _ACROSS_MODELS.items()}
+            for own in grouped(found, lambda f: f.trial.dataset).values()
+        ]
     names = [n for n in tables[0] if all(n in t for t in tables)]
     values = np.mean([_both(np.stack([t[n] for n in names])) for t in tables], axis=0)
     np.fill_diagonal(values, np.nan)
@@ -188,7 +184,9 @@ def maps_and_groups(run: Results, found: Sequence[ModelFindings]) -> list[page.B
         images = [
             _over(case, case.scene.pixels, f"**{case.title}** and {len(dots)} first clicks", dots)
         ]
-        maps = {name: _map(name, user, case) for name in names}
+        region = ClickRegion(case.scene, case.target, case.target.mask, True, "corrected")
+        weights_of = {user.map: None if user.checkpoint is None else Path(user.checkpoint)}
+        maps = {name: source(name, weights_of.get(name)).map(region) for name in names}
         for name, map in maps.items():
             weights = map.dense().astype(np.float64)
             level = weights / max(float(weights.max()), 1e-30)  # the likeliest pixel brightest
@@ -219,13 +217,11 @@ def hard_targets(run: Results, found: Sequence[ModelFindings]) -> list[page.Bloc
             shade = np.repeat((255 * mean[..., None]).astype(np.uint8), 3, axis=2)
             images.append(_over(case, shade, f"{model}: mean mask"))
         blocks.append(page.Gallery(images))
-    blocks.append(
-        page.Note(
-            "White: in all masks; black: in none; dashed: the ground truth. The objects "
-            "with the noisiest first clicks come first, the quietest last."
-        )
+    note = (
+        "White: in all masks; black: in none; dashed: the ground truth. The objects "
+        "with the noisiest first clicks come first, the quietest last."
     )
-    return blocks
+    return [*blocks, page.Note(note)]
 
 
 def _noisy_cases(
@@ -236,14 +232,8 @@ def _noisy_cases(
     quiet = ranked[max(hard, len(ranked) - easy) :] if easy else []
     chosen = [*ranked[:hard], *quiet]
     cases, why = parts.available_cases(run, [(one.dataset, one.key) for one in chosen])
-    shown_ratios = [(case, one.ratio) for case, one in zip(cases, chosen, strict=False)]
-    return shown_ratios, why or ("" if shown_ratios else "there are no single first clicks")
-
-
-def _map(name: str, user: ClickingGroup, case: parts.Case) -> ClickabilityMap:
-    checkpoint = user.checkpoint if name == user.map else None
-    maps = source(name, None if checkpoint is None else Path(checkpoint))
-    return maps.map(ClickRegion(case.scene, case.target, case.target.mask, True, "corrected"))
+    shown = [(case, one.ratio) for case, one in zip(cases, chosen, strict=False)]
+    return shown, why or ("" if shown else "there are no single first clicks")
 
 
 def _over(

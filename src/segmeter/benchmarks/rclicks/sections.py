@@ -1,50 +1,45 @@
-"""Report sections on people's clicks: tables shaped like the paper's, effects against the null."""
+"""Report sections on people's clicks: conclusions, the paper's tables, effects and their null."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.rclicks.answers import conclusions, pairwise_result
+from segmeter.benchmarks.rclicks import figures
 from segmeter.benchmarks.rclicks.effects import EFFECTS
-from segmeter.benchmarks.rclicks.figures import (
-    FirstClickNoise,
-    correlations,
-    curves,
-    hard_targets,
-    maps_and_groups,
-    ranked_by_noise,
-    scatter,
-)
 from segmeter.benchmarks.rclicks.statistics import CARDS, ModelFindings, findings
 from segmeter.benchmarks.response_section import followed_notes, response_sections
-from segmeter.core.benchmarks import Results
-from segmeter.core.sections import Block, Cell, Column, Note, Section, Table, Value
+from segmeter.core import sections as page
+from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.grouping import grouped
+from segmeter.core.wording import p_value, signed
+from segmeter.stats.comparisons import holm
 
 
-def sections(run: Results) -> list[Section]:
-    """All sections, in reading order."""
+def sections(run: Results) -> list[page.Section]:
     found = findings(run)
     lead = [f for f in found if f.trial.protocol == "corrected"] or found
     view = parts.Findings(run)
-    pairwise = pairwise_result(lead, view.differences)
     maps = {str(spec.options.get("map", "prior")) for spec in run.plan.users if spec.options}
     return [
-        Section(
-            "Results", "", [*conclusions(lead), *followed_notes(run), _short_table(found, view)]
+        page.Section("Results", "", [*conclusions(lead), *followed_notes(run), _short_table(view)]),
+        *pairwise_result(lead, view.differences),
+        page.Section("Quality by number of clicks", _GROWTH, [figures.curves(lead)]),
+        page.Section("Effect sizes against the null", _WORTH, _null_tables(lead, view)),
+        page.Section(
+            "The paper's tables, both protocols", _PROTOCOLS, [*_paper_tables(found, view)]
         ),
-        *([pairwise] if pairwise else []),
-        Section("Quality by number of clicks", _GROWTH, [curves(lead)]),
-        Section("Effect sizes against the null", _WORTH, _null_tables(lead, view)),
-        Section("The paper's tables, both protocols", _PROTOCOLS, [*_paper_tables(found, view)]),
-        Section("Sensitivity to click position", _SPREAD, [*_spread(lead, view)]),
-        Section(
-            "Where people click", _MAPS.format(", ".join(sorted(maps))), maps_and_groups(run, lead)
+        page.Section("Sensitivity to click position", _SPREAD, [*_spread(lead, view)]),
+        page.Section(
+            "Where people click",
+            _MAPS.format(", ".join(sorted(maps))),
+            figures.maps_and_groups(run, lead),
         ),
-        Section("Hardest objects", _HARD, [*_ranking(lead), *hard_targets(run, lead)]),
+        page.Section("Hardest objects", _HARD, [*_ranking(lead), *figures.hard_targets(run, lead)]),
         *response_sections(run),
-        Section("Correlation of statistics", _SAME, [correlations(lead)], folded=True),
-        Section(
+        page.Section("Correlation of statistics", _SAME, [figures.correlations(lead)], folded=True),
+        page.Section(
             "Every statistic and its null", _NULL, _null_tables(found, view, True), folded=True
         ),
     ]
@@ -68,28 +63,29 @@ _TABLES = {
 }
 
 
-def _paper_tables(found: Sequence[ModelFindings], view: parts.Findings) -> Iterator[Table]:
+def _paper_tables(found: Sequence[ModelFindings], view: parts.Findings) -> Iterator[page.Table]:
     """Tables 9 to 12 of every dataset; in Table 12 the centre click on the same objects."""
     base = {f.key: f.base_first for f in found}
     same: parts.By = {
-        Column("clicks of"): lambda row: row.user,
-        Column("Base@1", "IoU, %", 2): lambda r: Value.of(base[r.model, r.dataset, r.protocol]),
+        page.Column("clicks of"): lambda row: row.user,
+        page.Column("Base@1", "IoU, %", 2): lambda r: page.Value.of(
+            base[r.model, r.dataset, r.protocol]
+        ),
     }
-    for dataset in dict.fromkeys(f.trial.dataset for f in found):
-        own = [row for row in view.rows if row.dataset == dataset]
+    for dataset, _, own in view.datasets([f.trial for f in found]):
         for name, (caption, names) in _TABLES.items():
             by = same if names == _FIRST else None
             title = f"{dataset}: {caption}"
             yield view.table(f"{name}-{dataset}", own, names, by=by, caption=title)
 
 
-def _short_table(found: Sequence[ModelFindings], view: parts.Findings) -> Table:
+def _short_table(view: parts.Findings) -> page.Table:
     """Table 4's shape: Sample NoC, ΔSB and ΔGR, a row per model, protocol and dataset."""
     return view.table(
         "table-4",
         view.rows,
         _SHORT,
-        by=parts.DATA if len({f.trial.dataset for f in found}) > 1 else None,
+        by=parts.DATA if len({row.dataset for row in view.rows}) > 1 else None,
         caption="Clicks to 90 % IoU with people's clicks (as Table 4)",
         note="The paper's formulas are means of each object's ratio, which are above zero even "
         "when nothing differs; a ratio of means over all draws is not. 95 % intervals from "
@@ -99,7 +95,7 @@ def _short_table(found: Sequence[ModelFindings], view: parts.Findings) -> Table:
 
 def _null_tables(
     found: Sequence[ModelFindings], view: parts.Findings, everything: bool = False
-) -> list[Block]:
+) -> list[page.Block]:
     """Effects against the null of every model, dataset and protocol."""
     main = (("noc", ""), ("noc", "ratio"), ("auc", "all"))  # what the text is about
     names = [e.name for e in EFFECTS.values() if everything or (e.measure, e.form) in main]
@@ -114,7 +110,7 @@ def _null_tables(
     ]
 
 
-def _spread(lead: Sequence[ModelFindings], view: parts.Findings) -> Iterator[Block]:
+def _spread(lead: Sequence[ModelFindings], view: parts.Findings) -> Iterator[page.Block]:
     """Components of the spread, for groups with two draws or more; mean against spread."""
     table = view.table(
         "components",
@@ -126,38 +122,38 @@ def _spread(lead: Sequence[ModelFindings], view: parts.Findings) -> Iterator[Blo
         "clicks of the same kind differ by. An estimate below zero means that groups differ "
         "less than chance alone would make them.",
     )
-    unknown = Note("Each group ran once: chance and groups cannot be separated.", "warning")
+    unknown = page.Note("Each group ran once: chance and groups cannot be separated.", "warning")
     yield table if table.rows else unknown
-    chart = scatter(lead)
-    if chart is not None:
-        yield chart
+    yield from figures.scatter(lead)
 
 
-def _ranking(found: Sequence[ModelFindings]) -> Iterator[Table]:
+def _ranking(found: Sequence[ModelFindings]) -> Iterator[page.Table]:
     """The objects whose first click is noisiest, with each model's noise against signal."""
-    ranked, noise = ranked_by_noise(found), {}
+    ranked = figures.ranked_by_noise(found)
     shown = ranked[:20]
-    for f in found:
-        if f.clicks is not None:
-            each = zip(f.clicks.scores, map(float, f.clicks.noise()), strict=True)
-            noise[f.trial.model, f.trial.dataset] = dict(each)
+    noise = {
+        (f.trial.model, f.trial.dataset, key): float(value)
+        for f in found
+        if f.clicks is not None
+        for key, value in zip(f.clicks.scores, f.clicks.noise(), strict=True)
+    }
 
-    def of_model(model: str) -> Callable[[FirstClickNoise], Cell]:
-        return lambda one: noise.get((model, one.dataset), {}).get(one.key)
+    def of_model(model: str) -> Callable[[figures.FirstClickNoise], page.Cell]:
+        return lambda one: noise.get((model, one.dataset, one.key))
 
-    columns: dict[Column, Callable[[FirstClickNoise], Cell]] = {
-        Column("object"): lambda one: parts.title(*one.key),
-        Column("data"): lambda one: one.dataset,
-        Column("NSR@1", "%, all models", 1, percent=True): lambda one: one.ratio,
-        Column("mean IoU", "%", 1, percent=True): lambda one: one.mean,
-        Column("std", "%", 1, percent=True): lambda one: one.spread,
+    columns: dict[page.Column, Callable[[figures.FirstClickNoise], page.Cell]] = {
+        page.Column("object"): lambda one: parts.title(*one.key),
+        page.Column("data"): lambda one: one.dataset,
+        page.Column("NSR@1", "%, all models", 1, percent=True): lambda one: one.ratio,
+        page.Column("mean IoU", "%", 1, percent=True): lambda one: one.mean,
+        page.Column("std", "%", 1, percent=True): lambda one: one.spread,
         **{
-            Column(model, "NSR@1, %", 1, percent=True, shade=True): of_model(model)
+            page.Column(model, "NSR@1, %", 1, percent=True, shade=True): of_model(model)
             for model in dict.fromkeys(f.trial.model for f in found)
         },
     }
     if ranked:
-        yield Table.of(
+        yield page.Table.of(
             "hard-objects",
             shown,
             columns,
@@ -197,3 +193,158 @@ _HARD = (
     "clicked, divided by its mean. Where it is high, one person's click succeeds and "
     "another's fails."
 )
+
+
+_SIGNIFICANT = 0.05
+FEWEST_IMAGES = 6  # fewer say something of themselves, not of a dataset
+# What is asked of every model: the least against the most likely tenth, in clicks and quality.
+_ASKED = ("dgr-noc-ratio", "dgr-auc-all")
+_WORDS = {0: "no", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
+_HOW_SURE = "95 % interval "
+
+
+def conclusions(found: Sequence[ModelFindings]) -> list[page.Answer]:
+    """One answer per model and dataset; p values hold for all questions of a dataset together."""
+    answers = []
+    for members in grouped(found, lambda f: f.trial.dataset).values():
+        corrected = iter(holm([f.p(name) for f in members for name in _ASKED]))
+        for f, p_clicks, p_quality in zip(members, corrected, corrected, strict=True):
+            p = (p_clicks, p_quality)
+            answers.append(page.Answer(_sentence(f, *p), _detail(f, *p)))
+    return answers
+
+
+def images_in_words(count: int) -> str:
+    return "one image" if count == 1 else f"{_WORDS.get(count, count)} images"
+
+
+def _sentence(f: ModelFindings, p_clicks: float, p_quality: float) -> page.Phrase:
+    model, dataset, _ = f.key
+    clicks = ("the least likely tenth of clicks takes ", _more(f.rows["dgr-noc-ratio"]), ".")
+    images = len(set(f.trial.clusters))
+    if images < FEWEST_IMAGES:
+        them = "it" if images == 1 else "them"
+        opening = f"Whether it matters where people click with **{model}** on {dataset} "
+        opening += f"cannot be said from {images_in_words(images)}: on {them} "
+        return page.phrase(opening, clicks)
+    opening = f"With **{model}** on {dataset} it"
+    if p_clicks < _SIGNIFICANT:
+        return page.phrase(f"{opening} matters where people click: ", clicks)
+    if p_quality < _SIGNIFICANT:
+        row = f.rows["dgr-auc-all"]
+        which = "below" if row.value < 0 else "above"
+        text = f"{abs(row.value):.2f} points {which} that of the most likely"
+        limits = _limits(row, 2, _HOW_SURE).strip()
+        return page.phrase(
+            f"{opening} matters where people click, but for the quality on the way only: mean IoU "
+            "of the least likely tenth is ",
+            page.Quantity(text, page.Value.of(row), limits, row.statistic),
+            ". That it takes more clicks is not shown.",
+        )
+    return page.phrase(f"{opening} has not been shown to matter where people click: ", clicks)
+
+
+def _more(row: SummaryRow) -> page.Quantity:
+    """How many more clicks the least likely tenth takes."""
+    limits = _limits(row, 1, _HOW_SURE).strip()
+    text = f"{abs(row.value):.1f} % {'more' if row.value >= 0 else 'fewer'} clicks than the most "
+    text += "likely"
+    if row.value == 0 and not row.low < row.high:
+        alike = " (no image differs, so no interval can be given)" if row.low == row.high else ""
+        text = f"as many clicks as the most likely{alike}"
+    return page.Quantity(text, page.Value.of(row), limits, row.statistic)
+
+
+def _detail(f: ModelFindings, p_clicks: float, p_quality: float) -> str:
+    """The evidence, then the paper's own number, and how much of it is there under the null."""
+    ratio, area, more = (f.rows[n] for n in (*_ASKED, "dsb-noc-ratio"))
+    base, sample = f.rows["base-noc"], f.rows["sample-noc"]
+    seen, null, left = (f.rows[f"dgr-noc{part}"] for part in ("", ":null", ":excess"))
+    shared = ""
+    if "share-noc" in f.rows:
+        share, p = f.rows["share-noc"], p_value(f.p("share-noc"))
+        shared = (
+            f"Of the variance between people on one object, {share.value:.0f} %"
+            f"{_limits(share, 0)} is between the groups, p {p}; the rest is chance of single "
+            "clicks. "
+        )
+    return (
+        f"Least against most likely tenth: clicks {signed(ratio.value, 1)} %"
+        f"{_limits(ratio, 1, _HOW_SURE)}, p {p_value(p_clicks)}; mean IoU over the rounds "
+        f"{signed(area.value, 2)} points{_limits(area, 2)}, p {p_value(p_quality)}; both corrected "
+        f"for the number of questions. To reach 90 % IoU, centre clicks take {base.value:.2f} "
+        f"rounds, human clicks {sample.value:.2f}: {signed(more.value, 1)} %"
+        f"{_limits(more, 1, _HOW_SURE)}, p {p_value(f.p('dsb-noc-ratio'))}. {shared}The paper's "
+        f"formula gives ΔGR {signed(seen.value, 1)} %; under the null (clickers permuted) it is "
+        f"{signed(null.value, 1)} %, so the excess is {signed(left.value, 1)}{_limits(left, 1)}."
+    )
+
+
+def _limits(i: page.WithLimits, digits: int, words: str = "") -> str:
+    """Nothing where there is none: one image, or all alike, which tells of no others."""
+    if math.isnan(i.low) or math.isnan(i.high) or i.low == i.high:
+        return ""
+    return f" ({words}{signed(i.low, digits)} to {signed(i.high, digits)})"
+
+
+def pairwise_result(
+    lead: Sequence[ModelFindings], differences: Sequence[Difference]
+) -> list[page.Section]:
+    """One answer per dataset and the table of pairs; none for a single model."""
+    answers: list[page.Block] = []
+    compared: list[Difference] = []
+    for members in grouped(lead, lambda f: f.trial.dataset).values():
+        if len(members) > 1:
+            members.sort(key=lambda f: f.rows["sample-noc"].value)
+            where = members[0].trial.comparison
+            found = [d for d in differences if (d.dataset, d.user, d.protocol) == where]
+            answers.append(_fewest(members, found))
+            compared += found
+    blocks = [*answers, parts.difference_table(compared, CARDS)]
+    return [page.Section("Significant differences", "", blocks)] if answers else []
+
+
+def _fewest(members: Sequence[ModelFindings], compared: Sequence[Difference]) -> page.Answer:
+    """The best model against each other one, in clicks."""
+    best = members[0].trial
+    against = [
+        d if d.first == best.model else d.turned
+        for d in compared
+        if d.statistic == "sample-noc" and best.model in (d.first, d.second)
+    ]
+    images = len(set.intersection(*(set(f.trial.clusters) for f in members)))
+    means: page.Phrase = ()
+    for f in members:
+        seen = f.rows["sample-noc"]
+        clicks = page.Quantity(f"{seen.value:.2f}", page.Value.of(seen), statistic=seen.statistic)
+        means = page.phrase(means, f"{', ' if means else ''}**{f.trial.model}** takes ", clicks)
+    opening, sure = f"On {best.dataset}, people need fewest clicks with **{best.model}**: ", ""
+    if images < FEWEST_IMAGES:
+        opening = f"Which model costs people fewer clicks on {best.dataset} cannot be said from "
+        opening += f"{images_in_words(images)}: there "
+    else:
+        yes = ", ".join(d.second for d in against if d.significant)
+        no = ", ".join(d.second for d in against if not d.significant)
+        sure = f"; significant against {yes}" if yes else f"; not significant against {no}"
+        sure += f" but not against {no}" if yes and no else ""
+    pairs = "; ".join(
+        f"{d.first} against {d.second} {_fewer(d)} on {d.targets} objects, p {p_value(d.p_holm)}"
+        for d in against
+    )
+    uneven = " The models were not run on the same objects: trust the pairs, not the means."
+    return page.Answer(
+        page.phrase(opening, means, f" clicks to 90 % IoU{sure}."),
+        f"Means of all groups of people. Paired on the same objects of {images_in_words(images)}: "
+        f"{pairs}; corrected for the number of pairs. An object that never reaches the goal counts "
+        f"as all {best.base.shape[1]} rounds."
+        + (uneven if len({f.trial.keys for f in members}) > 1 else ""),
+    )
+
+
+def _fewer(d: Difference) -> str:
+    """How many fewer clicks the first takes, with the interval where there is one."""
+    if d.value == 0 and not d.low < d.high:
+        return "as many on every image"
+    text = f"{abs(d.value):.2f} {'more' if d.value > 0 else 'fewer'}"
+    limits = f"difference {signed(d.low, 2)} to {signed(d.high, 2)}"
+    return f"{text} ({limits if d.low < d.high else 'no interval'})"

@@ -118,10 +118,8 @@ def _complete(members: Mapping[tuple[int, int], Tables]) -> GroupCurves | None:
     clusters = {k: c for k, c in zip(tables[0].keys, tables[0].clusters, strict=True) if k in known}
     if not known:
         return None
-    curves = []
-    for one in tables:
-        place = {key: line for line, key in enumerate(one.keys)}
-        curves.append(one.table("iou")[[place[key] for key in clusters]])
+    # Objects are in the order of their names in every table.
+    curves = [one.table("iou")[[key in known for key in one.keys]] for one in tables]
     groups = np.stack(curves[1:]).reshape(draws, GROUPS, *curves[0].shape)
     model, dataset, _, protocol = tables[0].key
     head = (model, dataset, "groups", protocol, tuple(clusters), tuple(clusters.values()))
@@ -156,10 +154,9 @@ def first_clickers(run: Results) -> dict[str, list[str]]:
     def compute() -> dict[str, list[str]]:
         held = run.sql('select distinct "user" from rows order by "user"')["user"].to_pylist()
         numbers = range(1, len(held) + 1)
-        known = {
-            "people": {ReplayUser("", number).name for number in numbers},
-            "samples": {MapSample(number).name for number in numbers},
-        }
+        people = {ReplayUser("", number).name for number in numbers}
+        samples = {MapSample(number).name for number in numbers}
+        known = {"people": people, "samples": samples}
         return {who: [user for user in held if user in names] for who, names in known.items()}
 
     return once_per_run(run, "first clickers", compute)

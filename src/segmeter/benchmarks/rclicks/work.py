@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from segmeter.benchmarks.sessions import rows_of, run_sessions, timed_encode
@@ -46,25 +45,16 @@ def singles_of(scene: Scene, plan: Plan) -> list[SimulatedSession]:
     template = next(
         user for spec in plan.users if isinstance(user := catalogue.users.make(spec), ClickingGroup)
     )
-    simulated_sessions: list[SimulatedSession] = []
+    sessions: list[SimulatedSession] = []
     before = 0
     for target in scene.targets:
-        people = _people(scene, target.id, plan.options["clicks"])
-        samples = len(people) if plan.options["clicks"] else plan.options["samples"]
-        drawn = [
-            MapSample(i + 1, before, template.map, template.checkpoint) for i in range(samples)
-        ]
+        clicks, samples, everyone = plan.options["clicks"], plan.options["samples"], list[User]()
+        if clicks:
+            found = recorded(open_clicks(Path(clicks))[1], scene.dataset, scene.id, target.id)
+            everyone += [ReplayUser(clicks, i + 1) for i in range(len(found))]
+            samples = len(found)
+        map_used = (template.map, template.checkpoint)
+        everyone += [MapSample(i + 1, before, *map_used) for i in range(samples)]
         before += samples
-        everyone: list[User] = [*people, *drawn]
-        simulated_sessions += [
-            SimulatedSession(target, u, protocol) for protocol in plan.protocols for u in everyone
-        ]
-    return simulated_sessions
-
-
-def _people(scene: Scene, target: str, clicks: str) -> Sequence[ReplayUser]:
-    if not clicks:
-        return []
-    _, first_rounds = open_clicks(Path(clicks))
-    found = recorded(first_rounds, scene.dataset, scene.id, target)
-    return [ReplayUser(clicks, i + 1) for i in range(len(found))]
+        sessions += [SimulatedSession(target, u, p) for p in plan.protocols for u in everyone]
+    return sessions

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.sessions import mask_of, prompt_of
+from segmeter.benchmarks.sessions import mask_of
 from segmeter.benchmarks.tetris.statistics import AttackedSessions, roles_of
 from segmeter.benchmarks.tetris.work import map_of
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.masks import Mask
-from segmeter.core.prompts import Click
+from segmeter.core.prompts import Click, round_from_json
 from segmeter.core.sections import Block, Gallery, Illustration, Note, Replay
 
 _SHOWN, _REPLAYED, _MAPS = 8, 2, 8
@@ -39,23 +39,21 @@ def fragile(run: Results, members: Sequence[AttackedSessions], prompt: str = "cl
         if worst["mask"] is None:
             return parts.NO_MASKS
         span = float(group.each("iou-d")[group.keys.index(key)])
-        images.append(
-            case.drawn(
-                f"**{case.title}**, {group.model} · first {prompt}: worst {100 * worst['iou']:.0f}"
-                f" %, {middle} {100 * base['iou']:.0f} %, best {100 * best['iou']:.0f} % · "
-                f"D{over} {span:.1f}",
-                f"{case.title} with the ground truth and the mask after the worst first {prompt}",
-                mask=mask_of(worst, case.scene.shape),
-                name=f"{group.model}, worst {prompt}",
-                prompts=[p for p in (prompt_of(worst),) if p is not None],
-                link=shown.get((key, group.model), "") if prompt == "click" else "",
-            )
+        caption = (
+            f"**{case.title}**, {group.model} · first {prompt}: worst {100 * worst['iou']:.0f} %, "
+            f"{middle} {100 * base['iou']:.0f} %, best {100 * best['iou']:.0f} % · D{over} "
+            f"{span:.1f}"
         )
-    return Gallery(
-        images,
-        f"Dashed: the ground truth. Filled: the mask after the worst first {prompt}. Each "
-        "model with the objects on which it is most fragile.",
+        alt = f"{case.title} with the ground truth and the mask after the worst first {prompt}"
+        images.append(case.drawn(
+            caption, alt, mask=mask_of(worst, case.scene.shape),
+            name=f"{group.model}, worst {prompt}", prompts=round_from_json(worst["prompt"]),
+            link=shown.get((key, group.model), "") if prompt == "click" else "",
+        ))  # fmt: skip
+    legend = (
+        f"Dashed: the ground truth. Filled: the mask after the worst first {prompt}. Each model "
     )
+    return Gallery(images, f"{legend}with the objects on which it is most fragile.")
 
 
 def heat_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]:
@@ -69,16 +67,15 @@ def heat_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]:
     for case, (group, row) in zip(cases, chosen, strict=False):
         values, low, stride = map_of(row["map"])
         known = 100 * values[~np.isnan(values)]
-        images.append(
-            case.drawn(
-                f"**{case.title}**, {group.model} · IoU {known.min():.0f} to {known.max():.0f} %, "
-                f"mean {known.mean():.0f} %; below 50 % on {100 * float((known < 50).mean()):.0f} %"
-                " of the object",
-                f"Click-response map of {case.title} for {group.model}",
-                pixels=heat_image(case.scene.pixels, values, low, stride, case.target.mask),
-                prompts=(Click((row["y"], row["x"])),),
-            )
+        caption = (
+            f"**{case.title}**, {group.model} · IoU {known.min():.0f} to {known.max():.0f} %, "
+            f"mean {known.mean():.0f} %; below 50 % on {100 * float((known < 50).mean()):.0f} % of "
+            "the object"
         )
+        alt = f"Click-response map of {case.title} for {group.model}"
+        pixels = heat_image(case.scene.pixels, values, low, stride, case.target.mask)
+        prompts = (Click((row["y"], row["x"])),)
+        images.append(case.drawn(caption, alt, pixels=pixels, prompts=prompts))
     legend = f"{_LEGEND} Dashed: the object; grey: outside it. Marked: the worst click."
     return [Gallery(images, legend)] if images else []
 
@@ -140,13 +137,11 @@ def replays(run: Results, members: Sequence[AttackedSessions]) -> list[Replay]:
 
 def _replayed(members: Sequence[AttackedSessions]) -> list[tuple[parts.Key, AttackedSessions, str]]:
     """Which sessions are replayed, and under which anchors."""
-    place = re.sub(r"\W+", "-", members[0].dataset)
-    chosen: list[tuple[parts.Key, AttackedSessions, str]] = []
-    for group in members:
-        for key, owner in _widest([group], _REPLAYED):
-            name = re.sub(r"\W+", "-", owner.model)
-            chosen.append((key, owner, f"fragile-{place}-{name}-{len(chosen)}"))
-    return chosen
+    chosen = [place for group in members for place in _widest([group], _REPLAYED)]
+    return [
+        (key, group, re.sub(r"\W+", "-", f"fragile-{group.dataset}-{group.model}-{number}"))
+        for number, (key, group) in enumerate(chosen)
+    ]
 
 
 def _widest(
@@ -168,8 +163,7 @@ Floats = npt.NDArray[np.float64]
 def colours(values: Floats) -> Image:
     """Values 0 to 1 as cividis, dark for low: told apart in grey print and by all eyes."""
     levels = np.clip(np.nan_to_num(values) * 255, 0, 255).astype(np.uint8)
-    mapped: Any = cv2.applyColorMap(levels, cv2.COLORMAP_CIVIDIS)
-    return np.asarray(mapped[..., ::-1], dtype=np.uint8)
+    return np.asarray(cv2.applyColorMap(levels, cv2.COLORMAP_CIVIDIS)[..., ::-1], dtype=np.uint8)
 
 
 def enlarged(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,10 @@ from segmeter.measures.objects import band_reach, boundary_iou, iou
 from segmeter.users.box_prompts import jitter_reach, tight_box
 
 Floats = npt.NDArray[np.float64]
-_AT_ONCE = 64
+Places = npt.NDArray[np.int64]
+Progress = Callable[[int, int], None] | None
+"""Called with how many prompts are done, and of how many."""
+_AT_ONCE, _SHIFTS = 64, 11  # prompts; places of a box along each axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +82,7 @@ class ScoreMap:
 
 
 def click_response_map(
-    encoded: EncodedScene,
-    target: Target,
-    stride: int = 1,
-    progress: Callable[[int, int], None] | None = None,
-    **speed: Any,
+    encoded: EncodedScene, target: Target, stride: int = 1, progress: Progress = None, **speed: Any
 ) -> ScoreMap:
     """Try a first click at every `stride`-th pixel of the object that is judged.
 
@@ -124,34 +124,20 @@ class ShiftMap:
     across_px: Floats
 
 
-def shift_map(
-    encoded: EncodedScene,
-    target: Target,
-    steps: int = 11,
-    progress: Callable[[int, int], None] | None = None,
-) -> ShiftMap:
+def shift_map(encoded: EncodedScene, target: Target, progress: Progress = None) -> ShiftMap:
     """Try the tight box at a lattice of shifts within jitter; zero is in the middle."""
-    down, across = (np.linspace(-reach, reach, steps) for reach in jitter_reach(target))
-    tight = tight_box(target)
-    last = np.array(target.mask.shape) - 1.0
+    down, across = (np.linspace(-reach, reach, _SHIFTS) for reach in jitter_reach(target))
+    tight, last = tight_box(target), np.array(target.mask.shape) - 1.0
     boxes: list[Prompt] = []
-    for dy in down:
-        for dx in across:
-            low, high = (
-                np.clip(np.add(corner, (dy, dx)), 0, last) for corner in (tight.low, tight.high)
-            )
-            boxes.append(Box(tuple(low.tolist()), tuple(high.tolist())))
+    for shift in product(down, across):
+        low, high = (np.clip(np.add(end, shift), 0, last) for end in (tight.low, tight.high))
+        boxes.append(Box(tuple(low.tolist()), tuple(high.tolist())))
     scores = score_prompts(encoded, target, boxes, progress)[:, 0]
-    return ShiftMap(scores.reshape(steps, steps), down, across)
+    return ShiftMap(scores.reshape(_SHIFTS, _SHIFTS), down, across)
 
 
 def single_click_scores(
-    encoded: EncodedScene,
-    points: npt.NDArray[np.int64],
-    target: Target,
-    *,
-    boundary: bool = True,
-    **speed: Any,
+    encoded: EncodedScene, points: Places, target: Target, *, boundary: bool = True, **speed: Any
 ) -> Floats | None:
     """IoU and Boundary IoU `(n, 2)` of lone clicks; None without a fast path."""
     if not isinstance(encoded, ScoresSingleClicks):
@@ -161,10 +147,7 @@ def single_click_scores(
 
 
 def score_prompts(
-    encoded: EncodedScene,
-    target: Target,
-    prompts: list[Prompt],
-    progress: Callable[[int, int], None] | None = None,
+    encoded: EncodedScene, target: Target, prompts: list[Prompt], progress: Progress = None
 ) -> Floats:
     """IoU and Boundary IoU `(n, 2)` after each prompt alone."""
     scores: list[tuple[float, float]] = []

@@ -1,25 +1,23 @@
-"""Report sections of TETRIS."""
+"""Report sections of TETRIS, for clicks and boxes: Min, Base, Max and D, the first click."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.response_section import followed_notes, response_sections
-from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays
-from segmeter.benchmarks.tetris.statistics import AttackedSessions, attacks_of, roles_of
-from segmeter.benchmarks.tetris.tables import (
-    DATASETS,
-    PAPER_ROUNDS,
-    Attacks,
-    agreement_tables,
-    area_tables,
-    compared_with_the_paper,
-    first_click_tables,
-    paper_rows,
-)
+from segmeter.benchmarks.tetris import statistics as tetris
+from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays, shift_maps
+from segmeter.benchmarks.tetris.statistics import AREAS, ROLES, AttackedSessions
 from segmeter.core import sections as page
-from segmeter.core.benchmarks import Results
+from segmeter.core.benchmarks import Difference, Results
+from segmeter.core.grouping import grouped
+from segmeter.stats.comparisons import spearman
+from segmeter.stats.statistics import standing_out
 
 _NAMES = {"max": "best clicks", "base": "centre clicks", "min": "worst clicks"}
 
@@ -29,9 +27,11 @@ def sections(run: Results) -> list[page.Section]:
     found = Attacks(run)
     members, lead = found.of(found.lead), found.lead
     charts = [_chart(group, found.several) for group in members]
+    places = [own for _, own, _ in found.datasets(members)]
+    maps = [block for own in places for block in heat_maps(run, own)]
     made = [
         page.Section("Results", _RESULTS, [*_results(found)]),
-        *parts.difference_section(found.tested, found.cards),
+        *found.difference_section(found.tested),
         _beside(found),
         page.Section(
             "Quality by number of clicks",
@@ -42,9 +42,42 @@ def sections(run: Results) -> list[page.Section]:
         page.Section("The first click", _FIRST_CLICK, [*_first_click(found, members)]),
         page.Section("Which numbers agree", _AGREEMENT, [*agreement_tables(found)], folded=True),
         *response_sections(run),
-        *_cases(run, [here for _, here, _ in found.datasets(members)]),
+        page.Section("Hardest objects", _HARDEST, [fragile(run, own) for own in places]),
+        page.Section("Worst click positions", _WORST, maps),
+        page.Section("Sessions", _SESSIONS, [b for own in places for b in replays(run, own)]),
     ]
     return [section for section in made if section.blocks]
+
+
+def box_sections(run: Results) -> list[page.Section]:
+    """The report on boxes: the worst and the best within human-like jitter, and the tight one."""
+    found = Attacks(run)
+    text = (
+        "Each side of the tight box is moved by at most a tenth of the box, and never by more "
+        "than 20 pixels: the reach of the noise that Segment Anything was trained with. Worst "
+        "and best are found by trying, coarse to fine, from the tight box on."
+    )
+    answers: list[page.Block] = []
+    cases: list[page.Block] = []
+    shifts: list[page.Block] = []
+    for _, members, _ in found.datasets(found.of(found.lead)):
+        total, broken = out_of_order(members)
+        kept = "does not hold" if broken else "holds"
+        order = f"Min ≤ Base ≤ Max {kept} in all {total} cases, each object with each model."
+        answers.append(page.Answer(span_sentence(found, members, "box"), order))
+        cases.append(fragile(run, members, "box"))
+        shifts += shift_maps(run, members)
+    return [
+        page.Section("Results", text, [*answers, *area_tables(found, "box")]),
+        *found.difference_section(found.tested),
+        page.Section("Hardest objects", "Objects with the widest span between boxes.", cases),
+        page.Section(
+            "Moving the whole box",
+            "IoU when the tight box is moved as a whole, up to a tenth of its sides either way; "
+            "the middle is no move.",
+            shifts,
+        ),
+    ]
 
 
 _RESULTS = (
@@ -52,6 +85,12 @@ _RESULTS = (
     "for the clicks with the lowest IoU, one for those with the highest, and one clicks the "
     "centre of each error region. All clicks are in the error region."
 )
+_HARDEST = "Objects with the widest span between the worst and the best sessions."
+_WORST = (
+    "IoU after a single click at each place of the object: dark where it fails. Only "
+    "scenes that were clicked exhaustively."
+)
+_SESSIONS = "The worst and the best clicks of the most fragile objects, round by round."
 _FIRST_CLICK = "The effect of the first click alone: worst, centre and best click of each object."
 _AGREEMENT = (
     "Spearman's rank correlations over the models of this run, as in Figures 9 and 10 of "
@@ -62,13 +101,10 @@ _AGREEMENT = (
 
 def _results(found: Attacks) -> Iterator[page.Block]:
     for dataset, members, _ in found.datasets(found.of(found.lead)):
-        for attack in dict.fromkeys(group.user for group in members):
-            alike = [group for group in members if group.user == attack]
+        for alike in grouped(members, lambda group: group.user).values():
             clicks = f"{alike[0].role('base').shape[1]} clicks"
             yield page.Answer(span_sentence(found, alike, clicks), _order_kept(found.run, alike))
-        warning = parts.uneven(dataset, members)
-        if warning:
-            yield warning
+        yield from filter(None, [parts.uneven(dataset, members)])
     yield from (*followed_notes(found.run), *_unequal(found), *area_tables(found))
 
 
@@ -103,20 +139,17 @@ def _span(
 
 def _unequal(found: Attacks) -> list[page.Block]:
     """A warning where some models were attacked by gradient and others by search."""
-    attacks = attacks_of(found.run)
+    attacks = tetris.attacks_of(found.run)
     models = dict.fromkeys(group.model for group in found.attacked)
     searched = [m for m in models if attacks.get(m) == "search"]
-    if not searched or len(set(attacks.values())) < 2:
-        return []
-    return [
-        page.Note(
-            f"{', '.join(searched)} has no gradient to follow and was attacked by search, which "
-            "finds worse clicks than a gradient does (see the first click below). Its D is not "
-            "compared with that of the other models; `--user worst-click-search --user "
-            "best-click-search` attacks all of them by search.",
-            "warning",
-        )
-    ]
+    text = (
+        f"{', '.join(searched)} has no gradient to follow and was attacked by search, which "
+        "finds worse clicks than a gradient does (see the first click below). Its D is not "
+        "compared with that of the other models; `--user worst-click-search --user "
+        "best-click-search` attacks all of them by search."
+    )
+    mixed = searched and len(set(attacks.values())) > 1
+    return [page.Note(text, "warning")] if mixed else []
 
 
 def _order_kept(run: Results, members: Sequence[AttackedSessions]) -> str:
@@ -126,14 +159,12 @@ def _order_kept(run: Results, members: Sequence[AttackedSessions]) -> str:
     kept = f"Min ≤ Base ≤ Max holds after {total - broken} of {total} clicks"
     if protocol != "corrected":
         return f"{kept}; `published` does not promise it."
-    users = [user for user, role in roles_of(run).items() if role != "base"]
-    (row,) = run.sql(
-        """
+    users = [user for user, role in tetris.roles_of(run).items() if role != "base"]
+    query = """
         select avg(inherited::int) as share from rows
         where protocol = 'corrected' and list_contains($users, "user") and dataset = $dataset
-        """,
-        {"users": users, "dataset": dataset},
-    ).to_pylist()
+    """
+    (row,) = run.sql(query, {"users": users, "dataset": dataset}).to_pylist()
     return (
         f"{kept} (corrected, by construction: in {100 * (row['share'] or 0):.1f} % of rounds "
         "an attack's greedy choices had fallen behind, and it took over the centre clicks' "
@@ -215,23 +246,194 @@ def _first_click(found: Attacks, members: Sequence[AttackedSessions]) -> Iterato
     )
 
 
-def _cases(run: Results, places: Sequence[Sequence[AttackedSessions]]) -> list[page.Section]:
-    """The cases of each dataset; `places` are its groups."""
-    return [
-        page.Section(
-            "Hardest objects",
-            "Objects with the widest span between the worst and the best sessions.",
-            [fragile(run, members) for members in places],
-        ),
-        page.Section(
-            "Worst click positions",
-            "IoU after a single click at each place of the object: dark where it fails. Only "
-            "scenes that were clicked exhaustively.",
-            [block for members in places for block in heat_maps(run, members)],
-        ),
-        page.Section(
-            "Sessions",
-            "The worst and the best clicks of the most fragile objects, round by round.",
-            [block for members in places for block in replays(run, members)],
-        ),
+# Our names of models whose rows the paper prints: method, backbone, training data.
+PRINTED = {
+    "mobile-sam": ("MobileSAM", "ViT-Tiny", "SA-1B"),
+    **{f"sam-vit-{s}": ("SAM", f"ViT-{s.upper()}", "SA-1B") for s in "blh"},
+    **{f"sam-hq-vit-{s}": ("SAM-HQ", f"ViT-{s.upper()}", "SA-1B+44K") for s in "blh"},
+    "ritm-h18s": ("RITM", "HR18s-IT", "C+L"),
+    "ritm-h18": ("RITM", "HR18-IT", "C+L"),
+    "ritm-h32": ("RITM", "HR32-IT", "C+L"),
+    "ritm-h18-baseline": ("RITM", "HR18", "C+L"),
+    "eiseg-hrnet18-ocr64": ("RITM", "HR18-IT", "C+L"),
+    **{f"simpleclick-vit-{s}": ("SimpleClick", f"ViT-{s.upper()}", "C+L") for s in "blh"},
+    "simpleclick-vit-xtiny": ("SimpleClick", "ViT-XT", "SBD"),
+}
+# What the paper's numbers were taken on: its name of each dataset, targets; clicks of a session.
+DATASETS = {
+    "grabcut": ("GrabCut", 50),
+    "berkeley": ("Berkeley", 100),
+    "davis": ("DAVIS", 345),
+    "coco-mval": ("COCO-MVal", 800),
+    "tetris": ("TETRIS", 2531),
+}
+PAPER_ROUNDS = 10
+_FEWEST = 3  # models to correlate
+
+_Printed = tuple[AttackedSessions, str, dict[str, float]]
+"""A group, the kind of IoU, and what the paper prints of it."""
+
+
+class Attacks(parts.Findings):
+    """A run with its attacks."""
+
+    @cached_property
+    def attacked(self) -> list[AttackedSessions]:
+        return self.groups(AttackedSessions)
+
+    @cached_property
+    def areas(self) -> list[Difference]:
+        """Differences in all areas."""
+        return self.run.benchmark.differences(self.run, AREAS)
+
+    @property
+    def several(self) -> bool:
+        """Whether a table has to name the dataset."""
+        return len({group.dataset for group in self.attacked}) > 1
+
+    @property
+    def tested(self) -> list[Difference]:
+        """The leading differences in the statistics that are tested unasked."""
+        own = [d for d in self.areas if d.protocol == self.lead]
+        return [d for d in own if self.cards[d.statistic].tested == "yes"]
+
+    def of(self, protocol: str = "") -> list[AttackedSessions]:
+        """Groups that have both attacks, of one protocol or of all."""
+        return [g for g in self.groups(AttackedSessions, protocol) if g.complete]
+
+    def shown(
+        self, name: str, members: Sequence[AttackedSessions], names: Sequence[str], **options: Any
+    ) -> Iterator[page.Table]:
+        """A table of some statistics of some groups; none where they have none of them.
+
+        Areas are set bold where significant; D below zero is no merit: best clicks did worse than
+        worst ones. `options` go to `table`.
+        """
+        keys = {group.key for group in members}
+        rows = [row for row in self.rows if row.key in keys]
+        by: parts.By = {**(parts.DATA if self.several else {}), **options.pop("by", {})}
+        if set(names) <= set(AREAS):
+            found = standing_out(self.rows, self.areas, self.cards)
+            options["best"] = {key for key in found if self.numbers[key].value >= 0}
+        table = self.table(name, rows, names, by=by, **options)
+        if table.rows:
+            yield table
+
+
+def area_tables(found: Attacks, prompt: str = "click") -> Iterator[page.Table]:
+    """Min, Base, Max and D of IoU and Boundary IoU, as in the paper's tables."""
+    for number, (kind, title) in enumerate((("iou", "IoU"), ("biou", "Boundary IoU")), 1):
+        caption = f"{title} after one box: worst, tight, best, and D, best less worst"
+        note = "Chosen by IoU, so Min and Max of Boundary IoU may turn. " if number == 2 else ""
+        if prompt == "click":
+            caption = f"{title} over the clicks: worst clicks, centre clicks, best clicks, and D, "
+            caption += "best less worst"
+            note += f"Shaped like Table {number} of the paper, with Base added. "
+        names = [f"{kind}-{role}" for role in ROLES]
+        texts = {"caption": caption, "note": f"{note}{parts.INTERVALS}"}
+        yield from found.shown(
+            f"table-{number}-{kind}", found.of(), names, plot=f"{kind}-d", **texts
+        )
+
+
+def paper_rows(dataset: str, model: str, measure: str) -> dict[str, float] | None:
+    """The paper's min, max and d for a model on a dataset."""
+    name, _ = DATASETS.get(dataset, ("", 0))
+    wanted = (measure, *PRINTED.get(model, ("", "", "")), name)
+    for row in parts.published_rows("tetris", "paper.csv"):
+        key = (row["measure"], row["method"], row["backbone"], row["train_data"], row["dataset"])
+        if key == wanted:
+            return {role: float(row[role]) for role in ("min", "max", "d")}
+    return None
+
+
+def compared_with_the_paper(
+    groups: Sequence[AttackedSessions], numbers: parts.Numbers
+) -> page.Table | None:
+    """Our numbers and the printed ones, for models and data that the paper has.
+
+    Like with like: a group is listed only with the targets of the paper's dataset, all of them,
+    and ten clicks.
+    """
+
+    def here(role: str) -> Callable[[_Printed], page.Value]:
+        return lambda r: page.Value.of(numbers.get((r[0].key, f"{r[1]}-{role}")))
+
+    def there(role: str) -> Callable[[_Printed], float]:
+        return lambda r: r[2][role]
+
+    kinds = {"iou": ("IoU", "iou"), "biou": ("Boundary IoU", "boundary-iou")}
+    found = [
+        (group, kind, printed)
+        for group in groups
+        if group.complete and group.dataset in DATASETS
+        if group.role("base").shape == (DATASETS[group.dataset][1], PAPER_ROUNDS)
+        for kind, (_, measure) in kinds.items()
+        if (printed := paper_rows(group.dataset, group.model.partition("?")[0], measure))
     ]
+    several = len({group.dataset for group in groups}) > 1
+    columns: dict[page.Column, Callable[[_Printed], page.Cell]] = {
+        page.Column("model"): lambda r: page.Label(r[0].model, protocol=r[0].protocol),
+        **({page.Column("data"): lambda r: r[0].dataset} if several else {}),
+        page.Column("measure"): lambda r: kinds[r[1]][0],
+        **{page.Column(title, "here, %", 2): here(role) for role, title in ROLES.items()},
+        **{page.Column(ROLES[role], "paper, %", 2): there(role) for role in ("min", "max", "d")},
+        page.Column("D", "here − paper", 2): lambda r: (here("d")(r).value or 0.0) - r[2]["d"],
+    }
+    if not found:
+        return None
+    return page.Table.of("beside-the-paper", found, columns, "Comparison with the paper's rows")
+
+
+def first_click_tables(found: Attacks) -> Iterator[page.Table]:
+    """Effect of the first click alone, the true extremes, and real people's first clicks."""
+    corrected = found.of("corrected")
+    kinds = ("all", "gap", "found", "search-gap", "search-found")
+    yield from found.shown(
+        "first-click",
+        found.of(found.lead),
+        ("first-min", "first-base", "first-max", "first-spread", "distance-min", "distance-max"),
+        plot="first-spread",
+        caption="IoU after the first click: worst, centre and best click found, and how far they "
+        "lie apart",
+        note="Distances are from the centre click, in diagonals of the object's box.",
+    )
+    yield from found.shown(
+        "extremes",
+        [group for group in corrected if "all-min" in group.values],
+        [f"{kind}-{role}" for role in ("min", "max") for kind in kinds],
+        caption="How far from the true extremes of the first click the attack stays",
+        note="True extremes by clicking at every few pixels of the object; found means within 5 "
+        "points. A search that also looks between those may do better than they: it is then "
+        "off by less than 0. For models without a gradient the attack is the search.",
+        by={page.Column("objects", "", 0): lambda row: row.targets},
+    )
+    yield from found.shown(
+        "people",
+        [group for group in corrected if "coverage" in group.values],
+        ("people-min", "people-max", "people-spread", "first-spread", "coverage",
+         "people-distance"),
+        caption="Real people's first clicks and the attack's range",
+    )  # fmt: skip
+
+
+def agreement_tables(found: Attacks) -> Iterator[page.Table]:
+    """Rank correlations over models: of metrics on each dataset, of datasets in each metric.
+
+    As in Figures 9 and 10 of the paper; over the models that have all, three at least.
+    """
+    held = {(g.model, g.dataset): g for g in found.of(found.lead)}
+    datasets = list(dict.fromkeys(group.dataset for group in found.attacked))
+    titles = {m: m.replace("iou", "IoU").replace("bI", "BI") for m in AREAS}
+    asked = [(d, "metrics", [(d, metric) for metric in AREAS]) for d in datasets]
+    metrics = ("iou-min", "iou-max", "iou-d", "biou-d") if found.several else ()
+    asked += [(metric, "datasets", [(d, metric) for d in datasets]) for metric in metrics]
+    for which, over, places in asked:
+        every = dict.fromkeys(group.model for group in found.attacked)
+        models = [m for m in every if all((m, d) in held for d, _ in places)]
+        if len(models) >= _FEWEST:
+            table = [[held[m, d].each(metric).mean() for d, metric in places] for m in models]
+            labels = [*titles.values()] if over == "metrics" else datasets
+            caption = f"{titles.get(which, which)}: rank correlation of {over} over {len(models)} "
+            name, values = f"spearman-{over}-{which}", spearman(np.array(table))
+            yield parts.matrix_table(name, labels, values, f"{caption}models")

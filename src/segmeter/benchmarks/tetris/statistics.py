@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from segmeter.benchmarks.responses import STATISTICS as RESPONSES
 from segmeter.benchmarks.responses import response_groups
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped
 from segmeter.core.models import ProtocolName
 from segmeter.core.scores_by_step import Tables, columns_in, load_tables
 from segmeter.stats.goals import area_under
@@ -56,13 +57,11 @@ def roles_of(run: Results) -> dict[str, str]:
     """Which user has which role; the gradient's users come before those who search."""
     if run.plan.benchmark == "tetris-boxes":
         return {"tight-box": "base", "worst-box": "min", "best-box": "max"}
-    names = [spec.name for spec in run.plan.users]
+    planned = [spec.name for spec in run.plan.users]
     found = {"centre-click": "base"}
     for role, direction in (("min", "worst"), ("max", "best")):
-        for name in (f"{direction}-click", f"{direction}-click-search"):
-            if name in names:
-                found[name] = role
-                break
+        names = (f"{direction}-click", f"{direction}-click-search")
+        found |= dict.fromkeys([n for n in names if n in planned][:1], role)
     return found
 
 
@@ -74,18 +73,13 @@ def groups(run: Results) -> list[Group]:
 def attacked_sessions(run: Results) -> list[AttackedSessions]:
     roles, attacks = roles_of(run), attacks_of(run)
     mixed = len(set(attacks.values())) > 1
-    by_user: dict[tuple[str, str], dict[tuple[str, ProtocolName], Tables]] = {}
-    for tables in load_tables(run, [*_COLUMNS.values(), *_FIRST]):
-        users = by_user.setdefault((tables.model, tables.dataset), {})
-        users[tables.user, tables.protocol] = tables
+    every = load_tables(run, [*_COLUMNS.values(), *_FIRST])
     found = []
-    for (model, dataset), users in by_user.items():
+    for (model, dataset), held in grouped(every, lambda t: (t.model, t.dataset)).items():
+        users = {(tables.user, tables.protocol): tables for tables in held}
         for protocol in dict.fromkeys(p for user, p in users if user in roles):
-            members = {
-                role: users[user, protocol]
-                for user, role in roles.items()
-                if (user, protocol) in users
-            }
+            every_role = {role: users.get((user, protocol)) for user, role in roles.items()}
+            members = {role: tables for role, tables in every_role.items() if tables is not None}
             base = members["base"]
             curves = {
                 (kind, role): tables.table(column)
@@ -106,30 +100,23 @@ def attacks_of(run: Results) -> dict[str, str]:
     """Whether each model was attacked along a gradient or by search."""
     if "trials" not in columns_in(run, "rows"):
         return {}
-    table = run.sql("""
+    rows = run.sql("""
         select model, max(len(string_split(trials, '],['))) as tries
         from rows where protocol = 'corrected' and trials is not null
         group by model order by model
-    """)
-    return {
-        row["model"]: "search" if row["tries"] > _MOST_STEPS else "gradient"
-        for row in table.to_pylist()
-    }
+    """).to_pylist()
+    return {r["model"]: "search" if r["tries"] > _MOST_STEPS else "gradient" for r in rows}
 
 
 def from_curves(group: AttackedSessions) -> dict[str, Floats]:
     """Areas under the curves and the first click of each role; D where both attacks ran."""
     roles = ("min", "base", "max") if group.complete else ("base",)
-    found = {
-        f"{kind}-{role}": 100 * area_under(group.role(role, kind))
-        for kind in _COLUMNS
-        for role in roles
-    }
-    found |= {f"first-{role}": 100 * group.role(role)[:, 0] for role in roles}
-    if group.complete:
-        for kind in _COLUMNS:
-            high, low = (area_under(group.role(role, kind)) for role in ("max", "min"))
-            found[f"{kind}-d"] = 100 * (high - low)
+    found = {f"first-{role}": 100 * group.role(role)[:, 0] for role in roles}
+    for kind in _COLUMNS:
+        areas = {role: area_under(group.role(role, kind)) for role in roles}
+        if group.complete:
+            areas["d"] = areas["max"] - areas["min"]
+        found |= {f"{kind}-{role}": 100 * area for role, area in areas.items()}
     return found
 
 
@@ -220,10 +207,9 @@ _TESTED = ("iou-d", "iou-min", "iou-max", "iou-base")
 
 
 def _mean(name: str, title: str, unit: str, digits: int = 1, better: Better = "") -> Statistic:
-    tested: Literal["yes", "on request"] = "yes" if name in _TESTED else "on request"
     return Statistic(
         name, title, unit, digits, better, values=lambda g: g.each(name), interval=mean_of_known,
-        of=AttackedSessions, tested=tested,
+        of=AttackedSessions, tested="yes" if name in _TESTED else "on request",
     )  # fmt: skip
 
 

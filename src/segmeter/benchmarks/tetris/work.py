@@ -3,7 +3,8 @@
 In `corrected` the attacks are bound by the centre click's session: an attack whose greedy
 choices led to the wrong side of it continues from a copy of that session. So after
 every click of every object Min <= Base <= Max. `published` lets them drift, as the authors'
-code does, and needs a gradient; models without one are attacked in `corrected` only.
+code does, and needs a gradient; models without one are attacked in `corrected` only. Boxes are
+attacked within human-like jitter of the tight one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ import numpy as np
 
 from segmeter.benchmarks.judging import judge_by
 from segmeter.benchmarks.sessions import rows_of, run_sessions, target_columns, timed_encode
-from segmeter.benchmarks.tetris.click_response import ScoreMap, click_response_map, score_prompts
+from segmeter.benchmarks.tetris.click_response import (
+    ScoreMap,
+    click_response_map,
+    score_prompts,
+    shift_map,
+)
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import Differentiable
@@ -78,6 +84,30 @@ def work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
     if plan.options["clicks"]:
         rows += people_rows(encoded, scene, Path(plan.options["clicks"]), single)
     return rows
+
+
+def box_work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
+    """Encode once; run the tight, the worst and the best box, then move the tight one."""
+    if "box" not in model.card.abilities:
+        raise BadInput(f"model '{model.card.name}' takes no boxes; leave it out")
+    encoded, seconds = timed_encode(model, scene)
+    tight, worst, best = (catalogue.users.make(spec) for spec in plan.users)
+    sessions: list[SimulatedSession] = []
+    for target in scene.targets:
+        for protocol in plan.protocols:
+            leader = len(sessions)  # the others may not end on the wrong side of the tight box
+            sessions += [
+                SimulatedSession(target, tight, protocol),
+                SimulatedSession(target, worst, protocol, Bound(leader, "below")),
+                SimulatedSession(target, best, protocol, Bound(leader, "above")),
+            ]
+    records = run_sessions(scene, encoded, sessions, plan)
+    maps = {t.id: shift_map(encoded, t).iou.astype("<f4").tobytes() for t in scene.targets}
+
+    def shifts(simulated: SimulatedSession, number: int) -> Row:
+        return {"shifts": maps[simulated.target.id]}
+
+    return attacked_rows(scene, records, seconds, plan, shifts)
 
 
 def attacked_rows(
@@ -136,18 +166,14 @@ def _tried(attempt: Attempt | None) -> dict[str, Any]:
     """Start of the attack, and every click it tried: y, x, IoU, BIoU, fair, accepted."""
     if attempt is None:
         return {}
-    first = attempt.trials[0]
     trials = [
         [round(t.point[0], 3), round(t.point[1], 3), round(t.iou, 5), round(t.boundary_iou, 5),
          int(t.fair), int(t.accepted)]
         for t in attempt.trials
     ]  # fmt: skip
-    return {
-        "start_y": float(first.point[0]),
-        "start_x": float(first.point[1]),
-        "start_iou": first.iou,
-        "trials": json.dumps(trials, separators=(",", ":")),
-    }
+    first, text = attempt.trials[0], json.dumps(trials, separators=(",", ":"))
+    y, x = map(float, first.point[:2])
+    return {"start_y": y, "start_x": x, "start_iou": first.iou, "trials": text}
 
 
 DIRECTIONS: tuple[Direction, ...] = ("worst", "best")
@@ -206,10 +232,8 @@ def people_rows(encoded: EncodedScene, scene: Scene, clicks: Path, single: Singl
 
 def packed(found: ScoreMap) -> bytes:
     """A map in few bytes: IoU in half precision, where it begins, and its stride."""
-    file = io.BytesIO()
-    np.savez_compressed(
-        file, iou=found.iou.astype(np.float16), low=np.array(found.low), stride=found.stride
-    )
+    file, iou = io.BytesIO(), found.iou.astype(np.float16)
+    np.savez_compressed(file, iou=iou, low=np.array(found.low), stride=found.stride)
     return file.getvalue()
 
 

@@ -154,9 +154,7 @@ def sections(run: Results) -> list[Section]:
     made = [
         _results(found, apart),
         _curves(run, leading),
-        *parts.difference_section(
-            apart, found.cards, users=_label, units="videos", folded=not sure
-        ),
+        *found.difference_section(apart, users=_label, units="videos", folded=not sure),
         _moments(run, leading),
         _sessions(run, leading),
     ]

@@ -133,7 +133,7 @@ class Volumes(Declared):
 
     def users_for(self, segmenter: Model, users: Sequence[User]) -> list[User]:
         """The users whose prompts a model takes; the others are left out for it, and named."""
-        from segmeter.benchmarks.volumes.fitting import fitting
+        from segmeter.benchmarks.volumes.work import fitting
 
         return fitting(segmenter, users)
 
@@ -150,13 +150,13 @@ class Volumes(Declared):
 
     def viewer(self, scene: Scene, ground_truth: Mask, rows: Sequence[Row]) -> Slices:
         """One session in slices, in the window that models see."""
-        from segmeter.benchmarks.volumes.cases import session_slices
+        from segmeter.benchmarks.volumes.tables import session_slices
 
         return session_slices(scene, ground_truth, rows)
 
     def left_out(self, run: Results) -> list[str]:
         """Users that were asked for and not run, one sentence per model."""
-        from segmeter.benchmarks.volumes.fitting import left_out
+        from segmeter.benchmarks.volumes.work import left_out
 
         return left_out(run)
 

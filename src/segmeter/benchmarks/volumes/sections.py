@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from operator import attrgetter
 
 import numpy as np
@@ -15,10 +16,9 @@ from segmeter.benchmarks.response_section import followed_notes, response_sectio
 from segmeter.benchmarks.starts import start_sections
 from segmeter.benchmarks.volumes import statistics as volumes
 from segmeter.benchmarks.volumes import tables
-from segmeter.benchmarks.volumes.cases import failures, lost_prompts, sessions_to_scroll
-from segmeter.benchmarks.volumes.fitting import left_out
 from segmeter.benchmarks.volumes.statistics import VolumeSessions, goals_of
-from segmeter.benchmarks.volumes.tables import typed
+from segmeter.benchmarks.volumes.tables import failures, lost_prompts, sessions_to_scroll, typed
+from segmeter.benchmarks.volumes.work import left_out
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Group, Results
 from segmeter.core.grouping import grouped
@@ -31,7 +31,6 @@ Sets = Sequence[Sequence[VolumeSessions]]
 
 
 def sections(run: Results) -> list[page.Section]:
-    """All sections, in reading order."""
     findings, goals = parts.Findings(run), goals_of(run)
     found, cards = findings.groups(VolumeSessions), findings.cards
     several = len(run.plan.segmenters) > 1  # prompters of one model have their own section
@@ -41,14 +40,15 @@ def sections(run: Results) -> list[page.Section]:
     paper = [
         block for protocol in run.plan.protocols for block in tables.paper_tables(found, protocol)
     ]
+    charts = [page.Multiples([*map(_effort_chart, leading)])] if leading else []
     made = [
         _results(findings, leading, goals[-1]),
-        _against_effort(leading),
+        page.Section("Quality against effort", _EFFORT, charts),
         _prompters(leading, cards),
-        _by_organ(leading, Surfaces.of(run.plan.options)),
+        page.Section("Results by organ", _measured_by(run), [*map(tables.by_organ, leading)]),
         _equal_effort(findings, leading, goals),
-        *parts.difference_section(
-            apart, cards, users=typed, units=_units(found), pairs=("models", "prompter")
+        *findings.difference_section(
+            apart, users=typed, units=_units(found), pairs=("models", "prompter")
         ),
         page.Section("Comparison with the paper's tables", _PAPER, paper, folded=True),
         page.Section("Instances", blocks=[table for table in every if table is not None]),
@@ -68,6 +68,11 @@ def sections(run: Results) -> list[page.Section]:
     return [section for section in made if section.blocks]
 
 
+_EFFORT = (
+    "A dot is a prompter after its last round, under the name that `--user` takes. A line is "
+    "the best Dice of a model for so many interactions, rounds of refinements included. "
+    "Up and to the left is better."
+)
 _PAPER = "Percent Dice. The paper's datasets are named D1 to D8."
 _HARDEST = "The objects that come out worst over all models and prompters."
 _SCROLLED = (
@@ -101,11 +106,9 @@ def _answer(members: Sequence[VolumeSessions], numbers: parts.Numbers) -> page.A
         for name in (volumes.dice_within(10).name, "dice")
     )
     best = f"Highest mean Dice within ten interactions on {dataset}: {few.model} with "
-    cheap = (
-        page.phrase(f"{best}{typed(few.user)}, ", parts.percent(few), ".")
-        if few.value > 0
-        else page.phrase(f"No prompter costs ten interactions or fewer on {dataset}.")
-    )
+    cheap = page.phrase(f"{best}{typed(few.user)}, ", parts.percent(few), ".")
+    if few.value <= 0:
+        cheap = page.phrase(f"No prompter costs ten interactions or fewer on {dataset}.")
     spent = next(g for g in members if (g.model, g.user) == (most.model, most.user))
     mean = float(spent.interactions[:, -1].mean())
     return page.Answer(
@@ -115,21 +118,10 @@ def _answer(members: Sequence[VolumeSessions], numbers: parts.Numbers) -> page.A
     )
 
 
-def _against_effort(leading: Sets) -> page.Section:
-    text = (
-        "A dot is a prompter after its last round, under the name that `--user` takes. A line is "
-        "the best Dice of a model for so many interactions, rounds of refinements included. "
-        "Up and to the left is better."
-    )
-    charts = [*map(_effort_chart, leading)]
-    return page.Section("Quality against effort", text, [page.Multiples(charts)] if charts else [])
-
-
 def _effort_chart(members: Sequence[VolumeSessions]) -> page.Chart:
     high = max(10.0, *(float(g.interactions[:, -1].mean()) for g in members))
     marks: list[page.Line | page.Points] = []
-    for model in dict.fromkeys(g.model for g in members):
-        mine = [g for g in members if g.model == model]
+    for model, mine in grouped(members, attrgetter("model")).items():
         marks += [_frontier(model, mine, high), _dots(model, mine)]
     x = page.Axis("interactions per object", low=1, high=high, scale="log")
     y = page.Axis("Dice, %", low=0.0, high=1.0, percent=True)
@@ -143,11 +135,10 @@ def _frontier(model: str, mine: Sequence[VolumeSessions], end: float) -> page.Li
         for g in mine
         for spent, dice in zip(g.interactions.T, g.dice.T, strict=True)
     )
-    better = [
-        step for i, step in enumerate(steps) if step[1] > max((d for _, d in steps[:i]), default=-1)
-    ]
-    xs, ys = zip(*better, strict=True)
-    return page.Line(model, [*xs, end], [*ys, ys[-1]], role="step")
+    best = list(accumulate((dice for _, dice in steps), max))
+    better = [0, *(i for i in range(1, len(steps)) if best[i] > best[i - 1])]
+    xs = [steps[i][0] for i in better]
+    return page.Line(model, [*xs, end], [*(best[i] for i in better), best[-1]], role="step")
 
 
 def _dots(model: str, mine: Sequence[VolumeSessions]) -> page.Points:
@@ -186,15 +177,15 @@ def _prompters(leading: Sets, cards: Mapping[str, Statistic]) -> page.Section:
     return page.Section("Prompters compared", text, blocks)
 
 
-def _by_organ(leading: Sets, surfaces: Surfaces) -> page.Section:
+def _measured_by(run: Results) -> str:
+    surfaces = Surfaces.of(run.plan.options)
     counted_by = "surface elements by area, as DeepMind's surface-distance"
     if surfaces.convention == "monai":
         counted_by = "outermost voxels, as MONAI"
-    text = (
+    return (
         f"NSD is at {surfaces.nsd_mm} mm; distances are between {counted_by}. Volumes are of the "
         "ground truth, errors are predicted less true."
     )
-    return page.Section("Results by organ", text, [*map(tables.by_organ, leading)])
 
 
 def _units(found: Sequence[VolumeSessions]) -> str:
@@ -339,8 +330,8 @@ def _reached(group: VolumeSessions, goal: float, organ: str | None) -> tuple[flo
 def against_best(groups: Sequence[Group], statistics: Sequence[Statistic]) -> list[Difference]:
     """Each model's prompter with the highest Dice against its others, paired on objects."""
     found: list[Difference] = []
-    for model in dict.fromkeys(group.model for group in groups):
-        mine = [g for g in groups if g.model == model and isinstance(g, VolumeSessions)]
+    own = [g for g in groups if isinstance(g, VolumeSessions)]
+    for model, mine in grouped(own, attrgetter("model")).items():
         best = max(mine, key=lambda group: (float(group.dice[:, -1].mean()), group.user))
         swapped = {group.user: replace(group, model=group.user, user=model) for group in mine}
         for user in swapped:
@@ -358,11 +349,11 @@ def seen_as(run: Results) -> str:
         " where window_low is not null and protocol = ? order by all",
         [run.plan.leading_protocol],
     ).to_pylist()
-    windows = [
-        f"{r['modality'] or 'unknown modality'} from {r['low']:g} to {r['high']:g}" for r in rows
-    ]
-    shown = windows[0] if len(windows) == 1 else f"{len(windows)} windows, one per volume"
-    upright = "upright, the patient's right on the left"
-    turned = "rotated by 180 degrees, as in the paper"
-    way = turned if run.plan.leading_protocol == "published" else upright
-    return f"Networks for slices saw {shown}; slices were shown {way}." if windows else ""
+    shown = f"{len(rows)} windows, one per volume"
+    if len(rows) == 1:
+        modality, low, high = rows[0].values()
+        shown = f"{modality or 'unknown modality'} from {low:g} to {high:g}"
+    way = "upright, the patient's right on the left"
+    if run.plan.leading_protocol == "published":
+        way = "rotated by 180 degrees, as in the paper"
+    return f"Networks for slices saw {shown}; slices were shown {way}." if rows else ""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache, partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,13 +29,8 @@ from segmeter.core.grouping import grouped
 from segmeter.core.masks import Bits
 from segmeter.core.scores_by_step import Tables, columns_in, load_tables
 from segmeter.measures.challenges import GATE
-from segmeter.stats.annotation_time import (
-    CostModel,
-    area_to,
-    effort_to,
-    quality_at,
-    seconds_with_touch_up,
-)
+from segmeter.stats import annotation_time
+from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.comparisons import Paired, paired_permutation_tests
 from segmeter.stats.goals import Goal, reached
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
@@ -51,6 +46,11 @@ _RESAMPLED = 15
 AREA = 50
 _CHALLENGE_USER = "cvpr25-clicks"
 Places = npt.NDArray[np.intp]
+_TABLES = {
+    name: name
+    for name in ("dice", "interactions", "degrees_of_freedom", "volume_ml", "predicted_ml")
+} | {"published": "case_dice_published", "waited": "seconds_predict"}
+"""Columns of the tables of sessions."""
 _PROMPTER = ("prompter", "prompter_label", "paper_table", "paper_interactions")
 
 
@@ -119,13 +119,12 @@ def groups(run: Results) -> list[Group]:
 def sessions(run: Results) -> list[VolumeSessions]:
     """The run's sessions, grouped, with their seconds under the cost model in use."""
     others = {name: name.replace("-", "_") for name in measures_besides_dice(run)}
-    columns = ["dice", "interactions", "degrees_of_freedom", "case_dice_published"]
-    columns += ["volume_ml", "predicted_ml", "target_slices", "seconds_predict"]
+    columns = [*_TABLES.values(), "target_slices", "start_mask_iou", "outline_mm"]
     columns += [*(f"effort_{f.name}" for f in fields(Effort)), *others.values()]
-    columns += ["start_mask_iou", "outline_mm"]
-    found = load_tables(run, columns, facts=["label", *_PROMPTER])
-    cost = cost_of(run)
-    return merged_repeats([_group(tables, others, cost) for tables in found])
+    found, cost = load_tables(run, columns, facts=["label", *_PROMPTER]), cost_of(run)
+    made = [_group(tables, others, cost) for tables in found]
+    draws = grouped(made, lambda g: (g.model, g.dataset, g.prompter, g.protocol))
+    return [_merged(members) if len(members) > 1 else members[0] for members in draws.values()]
 
 
 def responses(run: Results) -> list[VolumeResponses]:
@@ -139,36 +138,26 @@ def responses(run: Results) -> list[VolumeResponses]:
 def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> VolumeSessions:
     prompter, label, table, count = (tables.fact(name)[0] for name in _PROMPTER)
     start, outlines = (tables.table(c)[:, 0] for c in ("start_mask_iou", "outline_mm"))
+    # Efforts are priced by sums and products, which hold for tables of counts as well.
+    counts: Any = {f.name: tables.table(f"effort_{f.name}") for f in fields(Effort)}
+    found: dict[str, Any] = {name: tables.table(column) for name, column in _TABLES.items()}
     return VolumeSessions(
         *tables.key,
         tables.keys,
         tables.clusters,
-        tables.table("dice"),
-        tuple(label or "" for label in tables.fact("label")),
-        prompter or tables.user,
-        label or tables.user,
-        table or 0,
-        count or "",
-        tables.table("interactions"),
-        tables.table("degrees_of_freedom"),
-        _seconds(tables, cost),
-        tables.table("case_dice_published"),
-        {name: tables.table(column) for name, column in others.items()},
-        tables.table("volume_ml"),
-        tables.table("predicted_ml"),
-        cost.by_hand * np.nan_to_num(tables.table("target_slices")[:, 0], nan=1.0),
-        tables.table("seconds_predict", 0.0),
+        labels=tuple(label or "" for label in tables.fact("label")),
+        prompter=prompter or tables.user,
+        prompter_label=label or tables.user,
+        paper_table=table or 0,
+        paper_interactions=count or "",
+        seconds=np.asarray(cost.per_object + cost.of_effort(Effort(**counts))),
+        others={name: tables.table(column) for name, column in others.items()},
+        by_hand=cost.by_hand * np.nan_to_num(tables.table("target_slices")[:, 0], nan=1.0),
         start=None if np.isnan(start).any() else start,
         outline_mm=None if np.isnan(outlines).any() else outlines,
         cost=cost,
+        **found | {"waited": np.nan_to_num(found["waited"])},
     )
-
-
-def _seconds(tables: Tables, cost: CostModel) -> Floats:
-    """A person's work under the cost model; no machine's waiting is in it."""
-    # Efforts are priced by sums and products, which hold for tables of counts as well.
-    counts: Any = {f.name: tables.table(f"effort_{f.name}") for f in fields(Effort)}
-    return np.asarray(cost.per_object + cost.of_effort(Effort(**counts)))
 
 
 def measures_besides_dice(run: Results) -> list[str]:
@@ -256,11 +245,9 @@ def _student(means: Floats, patients: Sequence[str]) -> Interval:
     """
     from scipy import special
 
-    names = list(dict.fromkeys(patients))
-    mean, count = float(means.mean()), len(names)
-    own = np.array([[p == name for p in patients] for name in names], dtype=float)
-    sizes = own.sum(axis=1)
-    left = (means.sum() - own @ means) / (len(means) - sizes)
+    names, place = np.unique(patients, return_inverse=True)
+    mean, count, sizes = float(means.mean()), len(names), np.bincount(place)
+    left = (means.sum() - np.bincount(place, means)) / (len(means) - sizes)
     error = np.sqrt((count - 1) / count * ((left - mean) ** 2).sum())
     effective = len(means) ** 2 / (sizes**2).sum()
     reach = float(special.stdtrit(max(1.0, effective - 2), 0.975) * error)
@@ -297,7 +284,8 @@ def statistics(run: Results) -> list[Statistic]:
     others = measures_besides_dice(run)
     made = [
         _dice("dice", "Dice", "%, last round", lambda g: g.dice[:, -1], tested=True),
-        _dice("dice-first", "Dice, first round", "%", _first_of_several),
+        _dice("dice-first", "Dice, first round", "%",
+              lambda g: g.dice[:, 0] if g.rounds > 1 else np.full(g.size, np.nan)),
         _dice("dice-median", "Dice, median", "%", lambda g: g.dice[:, -1], interval=_median),
         _mean("empty", "empty masks", "of all objects", lambda g: np.where(
             np.isnan(g.predicted_ml[:, -1]), np.nan, g.predicted_ml[:, -1] == 0
@@ -313,8 +301,8 @@ def statistics(run: Results) -> list[Statistic]:
         _mean("seconds", "seconds", "per object", lambda g: g.seconds[:, -1], 0, "",
               effort="seconds"),
         *(dice_within(budget, tested=budget == 10) for budget in BUDGETS),
-        _dice("area", f"area to {AREA}", "%", lambda g: area_to(g.dice, g.interactions, AREA),
-              tested=True),
+        _dice("area", f"area to {AREA}", "%",
+              lambda g: annotation_time.area_to(g.dice, g.interactions, AREA), tested=True),
     ]  # fmt: skip
     for goal in goals_of(run):
         pays = [rounds_that_pay(goal)] if "redrawn-path" in others else []
@@ -336,7 +324,7 @@ def _mean(
     tested: bool = False,
     percent: bool = False,
     interval: Callable[[Any, Floats], Interval | None] = _mean_over_cases,
-    effort: Literal["clicks", "seconds", ""] = "",
+    **more: Any,
 ) -> Statistic:
     def of_repeats(group: VolumeSessions) -> Floats:
         each = [values(one) for one in group.repeats or (group,)]
@@ -344,16 +332,12 @@ def _mean(
 
     return Statistic(
         name, title, unit, digits, better, percent, of_repeats, interval,
-        of=VolumeSessions, tested="yes" if tested else "on request", effort=effort,
-        pair=lambda first, second: _paired(first, second, of_repeats), fewest=FEWEST,
+        of=VolumeSessions, tested="yes" if tested else "on request",
+        pair=lambda first, second: _paired(first, second, of_repeats), fewest=FEWEST, **more,
     )  # fmt: skip
 
 
 _dice = partial(_mean, better="higher", percent=True)
-
-
-def _first_of_several(group: VolumeSessions) -> Floats:
-    return group.dice[:, 0] if group.rounds > 1 else np.full(group.size, np.nan)
 
 
 def _other(measure: str) -> Statistic:
@@ -375,7 +359,7 @@ def dice_within(budget: int, *, tested: bool = False) -> Statistic:
     """Dice of the last prediction that so many interactions pay for."""
     return _dice(
         f"dice@{budget}", f"Dice within {budget}", "%",
-        lambda g: quality_at(g.dice, g.interactions, budget), tested=tested,
+        lambda g: annotation_time.quality_at(g.dice, g.interactions, budget), tested=tested,
     )  # fmt: skip
 
 
@@ -383,9 +367,8 @@ def effort_until(goal: float) -> Statistic:
     """Interactions until a Dice is reached, the median over objects; infinite for `never`."""
 
     def values(group: VolumeSessions) -> Floats:
-        spent = effort_to(group.dice, group.interactions, goal / 100)
-        spent = np.where(~reached(group.dice, goal / 100), np.inf, spent)
-        return group.unless_met(goal, spent)
+        spent = annotation_time.effort_to(group.dice, group.interactions, goal / 100)
+        return group.unless_met(goal, np.where(reached(group.dice, goal / 100), spent, np.inf))
 
     return _mean(
         f"effort-to-{goal:g}", f"to {goal:g} %", "interactions, median", values, interval=_median
@@ -412,7 +395,7 @@ def rounds_that_pay(goal: float) -> Statistic:
 def _with_touch_up(group: VolumeSessions, goal: float) -> tuple[Floats, Floats]:
     """Least seconds, and after how many rounds; by prompts alone without `redrawn-path`."""
     cost, missing = group.cost, group.outline_mm is None or "redrawn-path" not in group.others
-    seconds, rounds = seconds_with_touch_up(
+    seconds, rounds = annotation_time.seconds_with_touch_up(
         replace(cost, touch_up=float("inf")) if missing else cost, group.dice, group.seconds,
         goal / 100, group.others.get("redrawn-path", 0.0),
         1.0 if group.outline_mm is None else group.outline_mm, group.by_hand,
@@ -468,17 +451,12 @@ def _gated(group: VolumeSessions) -> Bits:
     return np.asarray((sums / np.bincount(cases)[:, None] <= GATE)[cases])
 
 
-def merged_repeats(groups: Sequence[VolumeSessions]) -> list[VolumeSessions]:
+def _merged(members: Sequence[VolumeSessions]) -> VolumeSessions:
     """One group for all draws of a user; its tables are the means over the draws.
 
     A statistic is computed for each draw in `repeats` and averaged, so that an object counts
     once whatever the number of draws, and how much draws vary is part of its variance.
     """
-    found = grouped(groups, lambda g: (g.model, g.dataset, g.prompter, g.protocol))
-    return [_merged(members) if len(members) > 1 else members[0] for members in found.values()]
-
-
-def _merged(members: Sequence[VolumeSessions]) -> VolumeSessions:
     first = min(members, key=lambda group: (len(group.user), group.user))
     same = tuple(group for group in members if group.keys == first.keys)
     tables: dict[str, Any] = {
@@ -486,7 +464,5 @@ def _merged(members: Sequence[VolumeSessions]) -> VolumeSessions:
         for f in fields(first)
         if isinstance(getattr(first, f.name), np.ndarray)
     }
-    others = {
-        name: np.mean([group.others[name] for group in same], axis=0) for name in first.others
-    }
+    others = {n: np.mean([group.others[n] for group in same], axis=0) for n in first.others}
     return replace(first, **tables, others=others, repeats=same, user=first.prompter)

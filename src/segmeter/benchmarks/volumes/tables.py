@@ -1,4 +1,4 @@
-"""Tables of volumes: the leaderboard, and tables shaped like the paper's.
+"""Tables of volumes: the leaderboard, tables shaped like the paper's, and the cases behind them.
 
 The paper's own tables are shown next to ours: Tables 2 to 6 of IntRaBench (2024), percent Dice on
 D1 to D8. Of Table 5 only rows that can be read whole are kept. Tables 2, 3 and 5 were made with
@@ -9,25 +9,25 @@ segmented on another's features: they are not a target.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.report_parts import Findings, Numbers, published_rows
-from segmeter.benchmarks.volumes.statistics import (
-    FEWEST,
-    VolumeSessions,
-    cases_of,
-    dice_within,
-    effort_until,
-    never,
-)
+from segmeter.benchmarks import report_parts as parts
+from segmeter.benchmarks.sessions import mask_of
+from segmeter.benchmarks.volumes import statistics as volumes
+from segmeter.benchmarks.volumes.statistics import VolumeSessions
 from segmeter.core import catalogue
+from segmeter.core.benchmarks import Results, Row
 from segmeter.core.catalogue import Spec
-from segmeter.core.grouping import grouped
-from segmeter.core.sections import Block, Cell, Column, Label, Note, Table, Value
+from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.grouping import grouped, grouped_pairs
+from segmeter.core.masks import Mask
+from segmeter.core.prompts import round_from_json
+from segmeter.core.scenes import Scene, Volume
+from segmeter.core.sections import Block, Cell, Column, Frame, Label, Note, Slices, Table, Value
 from segmeter.core.wording import counted
 from segmeter.stats.intervals import Floats
 from segmeter.users.volumes.intrabench_prompters import Prompter, Refiner
@@ -57,7 +57,7 @@ def paper_rows(table: int) -> tuple[dict[str, str], ...]:
     >>> paper_rows(3)[0]["average"]
     '4.83'
     """
-    rows = published_rows("volumes", "paper_tables.csv")
+    rows = parts.published_rows("volumes", "paper_tables.csv")
     return tuple(row for row in rows if int(row["table"]) == table)
 
 
@@ -135,13 +135,14 @@ def stem(kind: str, groups: Sequence[VolumeSessions]) -> str:
 PROMPTER: Cells = {Column("prompter"): prompter_cell, Column("model"): lambda g: g.model}
 
 
-def leaderboard(findings: Findings, groups: Sequence[VolumeSessions], goal: float) -> Table:
+def leaderboard(findings: parts.Findings, groups: Sequence[VolumeSessions], goal: float) -> Table:
     """Every model and user of one dataset, the largest area first."""
     found = sorted(groups, key=lambda g: (-findings.numbers[g.key, "area"].value, g.key))
     measures = [name for name in found[0].others if not name.endswith("-path")]
     wanted = (
         "interactions", "seconds", "dice", "dice-median", *measures, "empty",
-        dice_within(10).name, "area", effort_until(goal).name, never(goal).name,
+        volumes.dice_within(10).name, "area", volumes.effort_until(goal).name,
+        volumes.never(goal).name,
     )  # fmt: skip
     one, cases = groups[0], counted(len({scene for scene, _ in groups[0].keys}), "case")
     return findings.of_groups(
@@ -161,10 +162,11 @@ def leaderboard(findings: Findings, groups: Sequence[VolumeSessions], goal: floa
 
 def few(group: VolumeSessions) -> str:
     """How intervals are made, or why there are none."""
-    many, units = len(set(group.clusters)), counted(len(set(group.clusters)), group.unit)
-    if many < FEWEST:
-        return f"no intervals with {units}: they need {FEWEST}."
-    return f"95 % intervals are over {units}."
+    units = counted(len(set(group.clusters)), group.unit)
+    none = f"no intervals with {units}: they need {volumes.FEWEST}."
+    return (
+        none if len(set(group.clusters)) < volumes.FEWEST else f"95 % intervals are over {units}."
+    )
 
 
 def typed(user: str) -> str:
@@ -192,18 +194,15 @@ def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], prot
     labels = {_plain(g.prompter_label) for g in groups}
     printed = [row for row in paper_rows(number) if _plain(row["prompter"]) in labels]
     names = [*datasets, *(d for d in PAPER_DATASETS if printed and d not in datasets)]
-    columns = [
-        Column("step", digits=0),
-        Column("prompter"),
-        Column("model"),
-        Column("interactions"),
-        *(Column(name, "%", digits=2) for name in names),
-        Column("average", "%", digits=2),
-    ]
-    rows = [*_own_rows(groups, datasets, names, protocol), *_printed_rows(printed, names)]
+    head = [Column("step", digits=0), *map(Column, ("prompter", "model", "interactions"))]
+    rows = _own_rows(groups, datasets, names, protocol)
+    for row in printed:
+        who = (Label(row["prompter"], protocol="paper"), row["model"], row["interactions"])
+        values = [row.get(name) for name in (*names, "average")]
+        rows.append([int(row["iteration"]), *who, *(float(v) if v else None for v in values)])
     return Table(
         f"paper-table-{number}-{protocol}",
-        columns,
+        [*head, *(Column(name, "%", digits=2) for name in (*names, "average"))],
         rows,
         f"{title}. Ours in the protocol {protocol}; rows tagged `paper` are printed ones, on "
         "other data.",
@@ -221,45 +220,30 @@ def _plain(label: str) -> str:
 
 def _own_rows(
     groups: Sequence[VolumeSessions], datasets: Sequence[str], names: Sequence[str], protocol: str
-) -> Iterator[list[Cell]]:
+) -> list[list[Cell]]:
+    rows: list[list[Cell]] = []
     for (_, model), members in grouped(groups, lambda g: (g.user, g.model)).items():
         refines = members[0].paper_table in (5, 6)
         for step in range(max(g.rounds for g in members) if refines else 1):
             given = [d for g in members for d in _class_dice(g, step, protocol)]
             found, average = averaged(given, datasets, protocol)
             values = [found.get(name, np.nan) for name in names]
-            yield [
-                step,
-                members[0].prompter_label,
-                model,
-                members[0].paper_interactions,
-                *(None if np.isnan(v) else v for v in values),
-                None if np.isnan(values).any() else average,
-            ]
+            values.append(np.nan if np.isnan(values).any() else average)
+            who = (members[0].prompter_label, model, members[0].paper_interactions)
+            rows.append([step, *who, *(None if np.isnan(v) else v for v in values)])
+    return rows
 
 
 def _class_dice(group: VolumeSessions, step: int, protocol: str) -> list[tuple[str, float]]:
     """Mean over cases of each class: of matched instances in published, of pairs in corrected."""
     table = group.published if protocol == "published" else group.dice
     column = table[:, min(step, group.rounds - 1)]
-    _, _, place = cases_of(group.keys, group.clusters, group.labels)
+    _, _, place = volumes.cases_of(group.keys, group.clusters, group.labels)
     _, first = np.unique(place, return_index=True)
     _, label = np.unique(np.array(group.labels)[first], return_inverse=True)
     means = np.bincount(place, column) / np.bincount(place)
     by_class = np.bincount(label, means) / np.bincount(label)
     return [(group.dataset, float(mean)) for mean in by_class]
-
-
-def _printed_rows(rows: Sequence[dict[str, str]], names: Sequence[str]) -> Iterator[list[Cell]]:
-    for row in rows:
-        values = [row.get(name) for name in (*names, "average")]
-        yield [
-            int(row["iteration"]),
-            Label(row["prompter"], protocol="paper"),
-            row["model"],
-            row["interactions"],
-            *(float(value) if value else None for value in values),
-        ]
 
 
 _ORGAN_COLUMNS: tuple[tuple[str, Column, Callable[[Any], Any]], ...] = (
@@ -277,16 +261,6 @@ _ORGAN_COLUMNS: tuple[tuple[str, Column, Callable[[Any], Any]], ...] = (
 
 def by_organ(groups: Sequence[VolumeSessions]) -> Table:
     """Each organ with each model and prompter: overlap, surfaces, volume and empty masks."""
-
-    def cell(values: str, reduced: Callable[[Any], Any]) -> Callable[[Organ], Cell]:
-        def of(at: Organ) -> Cell:
-            label, group = at
-            mine = [own == label for own in group.labels]
-            tables = [_organ_tables(one)[values] for one in group.repeats or (group,)]
-            return float(reduced(np.concatenate([table[mine, -1] for table in tables])))
-
-        return of
-
     columns: dict[Column, Callable[[Organ], Cell]] = {
         Column("organ"): lambda at: at[0] or "?",
         Column("prompter"): lambda at: prompter_cell(at[1]),
@@ -297,8 +271,7 @@ def by_organ(groups: Sequence[VolumeSessions]) -> Table:
     rows = [(label, g) for label in labels for g in groups if label in g.labels]
     for values, column, reduced in _ORGAN_COLUMNS:
         if values in _organ_tables(groups[0]):
-            tell = cell(values, reduced)
-            columns[column] = _best_of_organ(rows, column, tell) if column.better else tell
+            columns[column] = _organ_cells(rows, values, column, reduced)
     dataset, protocol = groups[0].dataset, groups[0].protocol
     caption = (
         f"{dataset}: the last round, organ by organ; protocol {protocol}. Bold: best of the organ."
@@ -307,28 +280,34 @@ def by_organ(groups: Sequence[VolumeSessions]) -> Table:
 
 
 def _organ_tables(group: VolumeSessions) -> dict[str, Floats]:
-    volumes = {"volume_ml": group.volume_ml, "error_ml": group.predicted_ml - group.volume_ml}
+    sizes = {"volume_ml": group.volume_ml, "error_ml": group.predicted_ml - group.volume_ml}
     empty = (group.predicted_ml == 0).astype(float)
-    return {**group.others, **volumes, "dice": group.dice, "empty": empty}
+    return {**group.others, **sizes, "dice": group.dice, "empty": empty}
 
 
-def _best_of_organ(
-    rows: Sequence[Organ], column: Column, tell: Callable[[Organ], Any]
+def _organ_cells(
+    rows: Sequence[Organ], values: str, column: Column, reduced: Callable[[Any], Any]
 ) -> Callable[[Organ], Cell]:
-    """The cells of a column with the best of each organ set strong."""
-    found = {(organ, group.key): float(tell((organ, group))) for organ, group in rows}
+    """The cells of a column, the best of each organ set strong where one direction is better."""
+    found = {}
+    for label, group in rows:
+        mine = [own == label for own in group.labels]
+        tables = [_organ_tables(one)[values] for one in group.repeats or (group,)]
+        ends = np.concatenate([table[mine, -1] for table in tables])
+        found[label, group.key] = float(reduced(ends))
+    organs = grouped_pairs((label, value) for (label, _), value in found.items())
     pick = max if column.better == "higher" else min
-    organs = grouped(found, lambda at: at[0])
 
     def cell(at: Organ) -> Cell:
-        value, every = found[at[0], at[1].key], [found[other] for other in organs[at[0]]]
+        value, every = found[at[0], at[1].key], organs[at[0]]
         # One way alone, or a value that all share, stands out in nothing.
-        return Value(value, best=len(set(every)) > 1 and value == pick(every))
+        best = len(set(every)) > 1 and value == pick(every)
+        return Value(value, best=best) if column.better else value
 
     return cell
 
 
-def instances(groups: Sequence[VolumeSessions], numbers: Numbers) -> Table | None:
+def instances(groups: Sequence[VolumeSessions], numbers: parts.Numbers) -> Table | None:
     """Direct pairing and the original's matching, where a case has several instances."""
     pairs = {g.key: list(zip((s for s, _ in g.keys), g.labels, strict=True)) for g in groups}
     shared = [g for g in groups if len(set(pairs[g.key])) < len(pairs[g.key])]
@@ -347,3 +326,100 @@ def instances(groups: Sequence[VolumeSessions], numbers: Numbers) -> Table | Non
         "original's way, which forgets that and counts a miss twice."
     )
     return Table.of(stem("instances", groups), shared, columns, caption) if shared else None
+
+
+_LISTED = 15
+
+
+def failures(run: Results, groups: Sequence[VolumeSessions]) -> Table:
+    """The objects that come out worst over all models and users of a dataset."""
+    table = run.sql(
+        "select distinct scene, target, area from sessions where dataset = ? order by all",
+        [groups[0].dataset],
+    )
+    sizes = {(row["scene"], row["target"]): row["area"] for row in table.to_pylist()}
+
+    heads = {"Dice": "%, mean", "best": "%", "best by": "", "worst": "%", "worst by": ""}
+    columns = [*map(Column, ("case", "object", "class")), Column("voxels", digits=0)]
+    columns += [Column(h, u, 1, True) if u else Column(h) for h, u in heads.items()]
+    rows: list[list[Cell]] = []
+    for key in _by_quality(groups)[:_LISTED]:
+        found = sorted(_last(groups, key), key=lambda one: (one[0], one[1].key))
+        least, worst = found[0]
+        rows.append([*key, worst.labels[worst.keys.index(key)], sizes.get(key)])
+        rows[-1].append(float(np.mean([dice for dice, _ in _last(groups, key)])))
+        for dice, group in (found[-1], (least, worst)):
+            rows[-1] += [dice, f"{group.model}, {typed(group.user)}"]
+    caption = f"{groups[0].dataset}: the objects with the lowest Dice."
+    return Table(stem("failures", groups), columns, rows, caption)
+
+
+def lost_prompts(run: Results) -> list[Block]:
+    """Prompts and targets that never reached a network, by model, protocol and user."""
+    found = run.sql(
+        "select model, protocol, prompter, sum(list_sum(prompts_outside_input)) as lost,"
+        " sum(len(list_filter(kinds_, lambda kinds: kinds <> ''))) as rounds,"
+        " count(distinct case when target_vanished then (dataset, scene, target) end) as gone"
+        " from sessions group by all having lost > 0 or gone > 0 order by all"
+    )
+    columns = [*map(Column, ("model", "protocol", "user"))]
+    columns += [Column(word, digits=0) for word in ("prompts lost", "rounds", "targets lost")]
+    rows = [list(row.values()) for row in found.to_pylist()]
+    caption = (
+        "Prompts that a model's crop or coarser grid kept from its network, and targets of which "
+        "nothing is left there: what such a model misses, no prompt can fix."
+    )
+    return [Table("prompts-lost", columns, rows, caption)] if rows else []
+
+
+def sessions_to_scroll(run: Results, groups: Sequence[VolumeSessions]) -> list[Block]:
+    """The worst, a middling and the best object of a dataset, in slices, step by step."""
+    order = _by_quality(groups)
+    blocks: list[Block] = []
+    for key in dict.fromkeys([order[0], order[len(order) // 2], order[-1]]):
+        _, group = max(_last(groups, key), key=lambda one: (one[0], one[1].rounds, one[1].key))
+        try:
+            scene = run.scene(group.dataset, key[0])
+            mask = next((t.mask for t in scene.targets if t.id == key[1]), None)
+            rows = parts.session_rows(run, group, key, (group.user,))
+            blocks.append(session_slices(scene, mask, rows))
+        except BadInput as error:  # a run that was damaged or made up, or whose data changed
+            blocks.append(Note(str(error), "warning"))
+        except SegmeterError as error:
+            return [Note(f"Volumes are not available to be shown: {error}", "warning")]
+    return blocks
+
+
+def session_slices(scene: Scene, ground_truth: Mask | None, rows: Sequence[Row]) -> Slices:
+    """One session slice by slice, without the rounds after the user stopped."""
+    made = [row for row in rows if not row["stopped"] or row["round"] == 1]
+    if ground_truth is None or not made or not isinstance(scene, Volume):
+        raise BadInput(f"{scene.name}: its volume or target is not in the data any more")
+    if any(row["mask"] is None for row in made):
+        raise BadInput(f"{scene.name}: masks were not kept in this run")
+    steps = []
+    for row in made:
+        mask, prompts = mask_of(row, scene.shape), round_from_json(row["prompt"])
+        spent = f"{row['interactions']:.0f} interactions so far"
+        steps.append(Frame(mask, prompts, {"Dice": row["dice"]}, note=spent))
+    row = made[-1]
+    return parts.volume_slices(
+        scene,
+        re.sub(r"\W+", "-", f"slices-{scene.dataset}-{scene.id}-{row['target']}"),
+        f"{scene.id}, {row['label'] or row['target']}: {row['model']}, {typed(row['prompter'])}",
+        steps,
+        ground_truth,
+        f"Protocol {row['protocol']}; Dice {100 * row['dice']:.1f} % in the end.",
+    )
+
+
+def _by_quality(groups: Sequence[VolumeSessions]) -> list[parts.Key]:
+    """Objects by their mean Dice over models and users, the worst first."""
+    found = parts.values_by_key(groups, lambda group: group.dice[:, -1])
+    return sorted(found, key=lambda key: (float(np.mean(found[key])), key))
+
+
+def _last(groups: Sequence[VolumeSessions], key: parts.Key) -> list[tuple[float, VolumeSessions]]:
+    """Dice of an object in the groups that have it: not all do while a run is incomplete."""
+    found = [g for g in groups if key in g.keys]
+    return [(float(g.dice[g.keys.index(key), -1]), g) for g in found]

@@ -1,32 +1,36 @@
-"""One volume for one model: all targets, users and protocols, one row per round."""
+"""One volume for one model: all targets, users that fit and protocols, one row per round."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
 from segmeter.benchmarks.sessions import rows_of, run_sessions, timed_encode, whole_path
 from segmeter.benchmarks.starts import starts_of
-from segmeter.benchmarks.volumes.fitting import fitting, repeats
-from segmeter.benchmarks.volumes.tables import table_of
+from segmeter.benchmarks.volumes import PROMPTERS
+from segmeter.benchmarks.volumes.tables import table_of, typed
 from segmeter.core import catalogue
 from segmeter.core.action_counts import Effort
-from segmeter.core.benchmarks import Row
-from segmeter.core.capabilities import CountsEffort, KnowsItsScan, LosesPrompts
-from segmeter.core.errors import BadInput
-from segmeter.core.grouping import grouped
+from segmeter.core.benchmarks import Results, Row
+from segmeter.core.capabilities import CountsEffort, KnowsItsScan, LosesPrompts, prompts_given_by
+from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.lockstep import SimulatedSession, Start, Trajectory
 from segmeter.core.masks import Mask
-from segmeter.core.models import EncodedScene, Model, in_protocol
+from segmeter.core.models import EncodedScene, Model, ProtocolName, in_protocol
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene, Volume
+from segmeter.core.sessions import Round
 from segmeter.core.users import User
 from segmeter.measures.challenges import lesion_scores
 from segmeter.measures.objects import dice
-from segmeter.models.volumes.slicewise import SliceEncodedScene, on_volumes
+from segmeter.models.volumes.slicewise import SliceEncodedScene, Slicewise, on_volumes
 from segmeter.users.volumes.intrabench_prompters import Prompter, Refiner
 from segmeter.users.volumes.volume_clicks import AutopetUser
 
@@ -93,13 +97,22 @@ def _told_lost(
 def _rows(
     scene: Volume, records: Sequence[Trajectory], seconds_encode: float, plan: Plan
 ) -> Iterator[tuple[SimulatedSession, Row]]:
-    matched = _matched(records)
+    # The original's case Dice of each user, class and round: instances re-matched.
+    matched = {
+        key: published_case_dice(*zip(*masks, strict=True))
+        for key, masks in grouped_pairs(
+            ((r.simulated.name, r.simulated.target.label, made.number),
+             (r.simulated.target.mask, made.mask))
+            for r in records for made in r.rounds
+        ).items()
+    }  # fmt: skip
     voxel_ml = math.prod(scene.spacing_mm or (1.0, 1.0, 1.0)) / 1000
     outlines = {t.id: whole_path(t, scene.spacing_mm) for t in scene.targets}
     for record in records:
         simulated = record.simulated
         rows = rows_of(scene, record, seconds_encode, plan.keep_masks)
-        for row, made, effort in zip(rows, record.rounds, _efforts(record), strict=True):
+        efforts = accumulate(_effort(simulated, made) for made in record.rounds)
+        for row, made, effort in zip(rows, record.rounds, efforts, strict=True):
             more: Row = {
                 "cluster": simulated.target.groups.get("patient", scene.id),
                 "target_slices": int(simulated.target.mask.bits.any(axis=(1, 2)).sum()),
@@ -124,25 +137,11 @@ def _lesions(scene: Volume, simulated: SimulatedSession, mask: Mask) -> Row:
     return {"fpv_ml": found.fpv, "fnv_ml": found.fnv}
 
 
-def _efforts(record: Trajectory) -> Iterator[Effort]:
-    """Effort of a person by the end of each round."""
-    total, one = Effort(), record.simulated
-    for made in record.rounds:
-        if isinstance(one.user, CountsEffort):
-            total += one.user.effort(one.target, one.protocol, made.number, made.prompts)
-        else:
-            total += Effort(points=len(made.prompts))
-        yield total
-
-
-def _matched(records: Sequence[Trajectory]) -> dict[tuple[str, str, int], float]:
-    """The original's case Dice of each user, class and round: instances re-matched."""
-    every = [(record.simulated, made) for record in records for made in record.rounds]
-    groups = grouped(every, lambda one: (one[0].name, one[0].target.label, one[1].number))
-    return {
-        key: published_case_dice([s.target.mask for s, _ in own], [made.mask for _, made in own])
-        for key, own in groups.items()
-    }
+def _effort(one: SimulatedSession, made: Round) -> Effort:
+    """Effort of a person in a round."""
+    if isinstance(one.user, CountsEffort):
+        return one.user.effort(one.target, one.protocol, made.number, made.prompts)
+    return Effort(points=len(made.prompts))
 
 
 def published_case_dice(ground_truths: Sequence[Mask], predictions: Sequence[Mask]) -> float:
@@ -174,3 +173,59 @@ def published_entries(ground_truths: Sequence[Mask], predictions: Sequence[Mask]
     matched = [float(table[r, c]) for r, c in zip(rows, columns, strict=True) if table[r, c] > 0]
     left = len(kept) + len(ground_truths) - 2 * len(matched)
     return sorted(matched, reverse=True) + [0.0] * left
+
+
+def fits(model: Model, user: User) -> bool:
+    """Whether a model takes what a user gives, where it gives it.
+
+    Prompters of slices and of the whole are kept apart; users who click one voxel a round
+    may use either.
+    """
+    given = prompts_given_by(user) or {"click"}
+    if not isinstance(user, Prompter):
+        given |= {"click"}  # in later rounds
+    if not given <= model.card.abilities:
+        return False
+    if isinstance(user, Prompter | Refiner):
+        by_slices = isinstance(model, Slicewise) or "volume" not in model.card.abilities
+        return user.whole is not by_slices
+    return True
+
+
+def fitting(model: Model, users: Sequence[User]) -> list[User]:
+    """The users whose prompts a model takes, in their order; BadInput names others if none."""
+    found = [user for user in users if fits(model, user)]
+    if not found:
+        kinds = sorted(model.card.abilities & {"click", "box", "scribble", "mask"})
+        listed = [catalogue.users.make(name) for name in PROMPTERS]
+        fit = ", ".join(user.name for user in listed if fits(model, user)) or "none of those listed"
+        raise BadInput(
+            f"model '{model.card.name}' takes {' and '.join(kinds)} prompts only, and no --user "
+            f"that was given fits; these do: {fit}"
+        )
+    return found
+
+
+def repeats(user: Any, protocol: ProtocolName, draws: int) -> list[User]:
+    """The draws of a user that prompts at random; `published` has one fixed draw."""
+    own = isinstance(user, Prompter)
+    drawn = user.random if own else "repeat" in getattr(user, "__dataclass_fields__", ())
+    if protocol == "published" or draws == 1 or not drawn:
+        return [user]
+    return [user.again(i) if own else replace(user, repeat=i) for i in range(1, draws + 1)]
+
+
+def left_out(run: Results) -> list[str]:
+    """Users that were not run for a model because it does not take their prompts."""
+    rows = run.sql("select distinct model, prompter from sessions order by all").to_pylist()
+    ran = grouped_pairs((row["model"], row["prompter"]) for row in rows)
+    asked = []
+    for spec in run.plan.users:
+        with suppress(SegmeterError):  # a user that this version does not have
+            asked += [] if ".py:" in spec.name else [catalogue.users.make(spec).name]
+    missing = {m: [typed(n) for n in asked if n not in users] for m, users in ran.items()}
+    return [
+        f"{model} does not take the prompts of: {', '.join(names)}; not run"
+        for model, names in missing.items()
+        if names
+    ]
