@@ -117,7 +117,7 @@ def test_published_and_corrected_name_themselves_and_differ(typed: Typed, photo:
         (["--points", "0"], "points is a whole number from 1 on"),
         (["--points", "2", "--crops", "2", "--option", "fewer=2"], "a grid of no points"),
         (["--option", "overlaps=3"], "no option 'overlaps'"),
-        (["--protocol", "both"], "protocol is published or corrected"),
+        (["--protocol", "both"], "no protocol 'both'; it is published or corrected"),
         (["--option", "score=much"], "score is a finite number"),
     ],
 )

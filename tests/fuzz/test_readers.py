@@ -32,7 +32,7 @@ NOT_FUZZED = {
     "benchmarks/report_parts.py": "tables of the package",
     "clickability/network.py:load": "the tensors come from read_tensors, which is fuzzed",
     "core/catalogue.py:_value": "any text is a value",
-    "models/sam/_hiera.py:_config": "the config that _check_config has read before",
+    "models/sam/_hiera.py:encoder_of": "the config that _check_config has read before",
     "models/videos/memory_trackers.py:get": "a temporary file of the tracker's own",
     "report/images.py:_size": "images that the report has drawn itself",
     "runtime/remote_files.py:_index": "a cache of the machine's own",
