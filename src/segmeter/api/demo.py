@@ -18,7 +18,7 @@ _CLASSICAL = ("grabcut", "random-walker")
 _VOLUME_USERS = ("box-per-slice", "box-interpolation?n=3", "boxes-from-3d-box")
 # Data and request of each demo, for two minutes on two cores.
 _REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "images": ("mini", {"protocols": "corrected"}),
+    "images": ("mini", {"protocols": "corrected", "limit": 9}),
     "volumes": ("mini-volumes", {"benchmark": "volumes", "users": _VOLUME_USERS,
                                  "protocols": "corrected", "limit": 1}),
     "video": ("mini-video", {"benchmark": "video", "rounds": 3, "protocols": "corrected"}),
