@@ -210,7 +210,7 @@ def test_large_files_are_gone_through_once(made_up, tmp_path, monkeypatch):
     monkeypatch.setattr(coco_files, "_LARGE", 1)
     first = index_of(made_up)
     built = coco_files._built
-    monkeypatch.setattr(coco_files, "_built", lambda path: pytest.fail("gone through again"))
+    monkeypatch.setattr(coco_files, "_built", lambda *_: pytest.fail("gone through again"))
     again = index_of(made_up)
     assert again.images == first.images
     assert again.categories == first.categories
@@ -228,8 +228,10 @@ def test_objects_of_a_large_file_are_those_of_a_small_one(made_up, tmp_path, mon
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     whole = content()
     inside = {**whole["images"][0], "annotations": [{"id": 1}]}
+    complete = {**inside, "annotations": whole["annotations"]}
     for parts in (
         whole,
+        {**whole, "images": [complete, *whole["images"][1:]], "annotations": []},
         dict(reversed(whole.items())),
         {**whole, "annotations": []},
         {**whole, "images": [inside, *whole["images"][1:]]},
@@ -243,6 +245,14 @@ def test_objects_of_a_large_file_are_those_of_a_small_one(made_up, tmp_path, mon
             assert large.image.tolist() == small.image.tolist()
             assert large.crowd.tolist() == small.crowd.tolist()
             assert large.read(np.arange(len(small.image))) == small.objects
+
+
+def test_letters_of_several_bytes_do_not_make_a_large_file_small(made_up, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    made_up.write_text(json.dumps({"note": "é" * 400, **content()}, ensure_ascii=False))
+    monkeypatch.setattr(coco_files, "_LARGE", made_up.stat().st_size - 100)
+    first = index_of(made_up).read(np.arange(4))
+    assert index_of(made_up).read(np.arange(4)) == first == content()["annotations"]
 
 
 def test_a_changed_file_is_gone_through_anew(made_up, tmp_path, monkeypatch):

@@ -176,7 +176,7 @@ def index_of(path: Path) -> Index:
     """The index of a file; ValueError, KeyError or TypeError when it is of another layout."""
     state = path.stat()
     if state.st_size < _LARGE:
-        return _built(path)
+        return _built(path, _parsed)
     import pyarrow as pa
 
     key = fingerprint(_VERSION, str(path.resolve()), state.st_size, state.st_mtime_ns)
@@ -184,7 +184,7 @@ def index_of(path: Path) -> Index:
     # An index that is missing or damaged is rebuilt.
     with suppress(OSError, ValueError, KeyError, pa.ArrowException):
         return _stored(stored)
-    index = _built(path)
+    index = _built(path, _taken_apart)
     with suppress(OSError):  # a cache that cannot be written only costs time
         _store(index, stored)
     return index
@@ -196,9 +196,8 @@ def has_lists(path: Path) -> bool:
     return all(name.search(raw) for name in _LISTS)
 
 
-def _built(path: Path) -> Index:
-    text = _text(read_bytes(path))
-    content, objects, facts = _parsed(text) if len(text) < _LARGE else _taken_apart(text)
+def _built(path: Path, parse: Callable[[str], Parsed]) -> Index:
+    content, objects, facts = parse(_text(read_bytes(path)))
     row: dict[Any, int] = {}
     for number, image in enumerate(content["images"]):
         if row.setdefault(image["id"], number) != number:
@@ -243,8 +242,8 @@ def _one_by_one(text: str) -> Parsed:
         objects.append(text[place:end])
         facts.append(_facts(thing))
         place = _SEPARATOR.match(text, end).end()  # type: ignore[union-attr]  # matches anything
-    content, rest, _ = _parsed(text[:start] + text[place:])
-    if rest:
+    content = json.loads(f"{text[:start]}null{text[place:]}")
+    if content["annotations"] != [None] or "images" not in content:
         raise ValueError("the objects are in another list")
     return content, pa.array(objects, pa.large_string()), facts
 

@@ -179,8 +179,11 @@ def count_boundaries(
         """Which pixels of the prediction have a partner."""
         return np.asarray(match(ground_truth, prediction, max_dist) >= 0)
 
-    with ThreadPoolExecutor(max(1, threads)) as pool:
-        matched = list(pool.map(pair, ground_truths))
+    if threads > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            matched = list(pool.map(pair, ground_truths))
+    else:
+        matched = [pair(ground_truth) for ground_truth in ground_truths]
     each = tuple(int(np.count_nonzero(m)) for m in matched)
     union = int(np.count_nonzero(np.logical_or.reduce(matched)))
     return BoundaryCounts(sum(each), sum(map(len, ground_truths)), union, len(prediction), each)
