@@ -90,6 +90,10 @@ class KeptRun:
         given: Any = dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
         return self._connection.sql(query, params=given or None).to_arrow_table()
 
+    def columns(self, view: str = "") -> list[str]:
+        names: list[str] = self.sql(f"select * from {view or self.objects} limit 0").column_names
+        return names
+
     def cached(self, what: str, kind: type[Any], compute: Callable[[], list[Any]]) -> list[Any]:
         return compute()
 

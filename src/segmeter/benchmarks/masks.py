@@ -221,8 +221,8 @@ def _median(group: Group, values: Floats) -> Interval | None:
     if np.isnan(values).any():
         return None
     drawn = resampling(group, 1000)
-    draws = [np.median(values[lines]) for lines in drawn.drawn()] if drawn.clusters > 1 else []
-    return percentiles(float(np.median(values)), np.array(draws))
+    draws = drawn.quantiles(values, 0.5) if drawn.clusters > 1 else np.empty(0)
+    return percentiles(float(np.median(values)), draws)
 
 
 def _image_statistic(name: str, title: str, better: Better) -> Statistic:

@@ -242,6 +242,9 @@ class Results(Protocol):
         What comes from a run goes in as parameters, `?` or `$name`, never into the text.
         """
 
+    def columns(self, view: str = "") -> list[str]:
+        """The columns of a view, by default of `objects`."""
+
     def cached(self, what: str, kind: type[T], compute: Callable[[], list[T]]) -> list[T]:
         """Lines of numbers that an earlier command computed, or that are computed now."""
 

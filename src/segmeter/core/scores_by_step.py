@@ -76,7 +76,9 @@ def load_tables(
     >>> import pyarrow as pa
     >>> row = dict(model="m", dataset="d", user="u", protocol="corrected", scene="s", target="t")
     >>> lines = pa.Table.from_pylist([{**row, "cluster": None, "iou": [0.5, 0.9]}])
-    >>> run = SimpleNamespace(objects="sessions", sql=lambda query: lines)
+    >>> run = SimpleNamespace(
+    ...     objects="sessions", columns=lambda: lines.column_names, sql=lambda query: lines
+    ... )
     >>> load_tables(run, ["iou"])[0].table("iou").tolist()
     [[0.5, 0.9]]
     """
@@ -94,19 +96,6 @@ def load_tables(
         keys = tuple(zip(lines[unit[0]].to_pylist(), targets, strict=True))
         made.append(Tables(*who, keys, places, lines, known))
     return made
-
-
-def columns_in(run: Results, view: str = "") -> list[str]:
-    """The columns of a view; by default of sessions where the run has them, else of rows.
-
-    >>> from types import SimpleNamespace
-    >>> import pyarrow as pa
-    >>> run = SimpleNamespace(objects="rows", sql=lambda query: pa.table({"iou": [0.5]}))
-    >>> columns_in(run)
-    ['iou']
-    """
-    names: list[str] = run.sql(f"select * from {view or run.objects} limit 0").column_names
-    return names
 
 
 def matrix(lists: Any, fill: float, width: int = 0) -> Floats:
@@ -160,13 +149,13 @@ def _query(
     # `published` before `corrected`, as pages show them.
     order = ", ".join(f"{name} desc" if name == '"protocol"' else name for name in place)
     key = ", ".join(place)
-    there = set(columns_in(run))
+    there = set(run.columns())
     of_sessions = run.objects == "sessions" and axis == "round" and not where
     if of_sessions and {*columns, *facts} <= there:
         asked = [quoted(name) for name in (*columns, *facts)]
         chosen = ", ".join(dict.fromkeys((*place, "cluster", *asked)))
         return f"select {chosen} from sessions order by {order}"
-    known = set(run.sql("select * from rows limit 0").column_names)
+    known = set(run.columns("rows"))
     # The value of the first row, whatever the order in which files are read.
     single = [f"arg_min({quoted(n)}, {quoted(axis)}) as {quoted(n)}" for n in facts if n in known]
     single += [f"null::varchar as {quoted(n)}" for n in facts if n not in known]

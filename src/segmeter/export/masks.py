@@ -185,7 +185,7 @@ def _allowed(name: str) -> str:
 
 def _rows(run: Run, rounds: Rounds) -> list[dict[str, Any]]:
     """The rows whose masks are wanted, ordered by dataset and scene."""
-    known = run.sql("select * from rows limit 0").column_names
+    known = run.columns("rows")
     if not {"mask", "round"} <= set(known):
         raise BadInput(f"runs of '{run.plan.benchmark}' hold no masks; there is nothing to export")
     quality = next((name for name in ("iou", "dice", "jf") if name in known), "null::double")

@@ -55,7 +55,7 @@ class Sessions:
 
         self.run = run
         self.goal = goal
-        columns = run.sql("select * from rows limit 0").column_names
+        columns = run.columns("rows")
         measure = next((name for name in _QUALITY if name in columns), "")
         if not measure or "target" not in columns:
             raise BadInput(f"runs of '{run.plan.benchmark}' have no sessions to browse")

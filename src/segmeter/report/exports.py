@@ -251,7 +251,7 @@ def objects_csv(run: Run) -> str | None:
     `iou_3` is IoU after round three, of 1; every measure stands as it was in the best round by
     IoU (`iou_best`) and in the last (`iou_last`).
     """
-    known = run.sql("select * from rows limit 0").column_names
+    known = run.columns("rows")
     if not {"iou", "target", "round"} <= set(known):
         return None
     rows = run.sql(_query(run, known)).to_pylist(maps_as_pydicts="lossy")

@@ -138,7 +138,7 @@ def _check_measure(run: Results, measure: str) -> None:
             f"a figure shows a measure over rounds, which runs of '{run.plan.benchmark}' have not; "
             "'segmeter report RUN' draws their curves"
         )
-    columns = set(run.sql("select * from rows limit 0").column_names)
+    columns = set(run.columns("rows"))
     if measure_column(measure) in columns:
         return
     taken = [entry.name for entry in catalogue.measures if measure_column(entry.name) in columns]

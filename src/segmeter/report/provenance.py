@@ -62,7 +62,7 @@ def missing(run: Results) -> Section:
 
 def rounds_text(run: Results) -> str:
     """How many rounds users prompted: one where they prompt once, whatever the plan allows."""
-    most, columns = run.plan.rounds, run.sql("select * from rows limit 0").column_names
+    most, columns = run.plan.rounds, run.columns("rows")
     if most == 1 or not {"user", "round", "stopped"} <= {*columns}:
         return counted(most, "round")
     found = run.sql(
@@ -187,7 +187,7 @@ def _segmenter_table(run: Results) -> Table:
 
 def _data_table(run: Results) -> Table:
     """Scenes of each dataset, and targets where rows are of targets."""
-    known = run.sql(f"select * from {run.objects} limit 0").column_names
+    known = run.columns()
     counts = {"scenes": "scene", "targets": "(scene, target)"}
     if "target" not in known:
         del counts["targets"]

@@ -109,7 +109,7 @@ def page_of(run: Run, sections: Sequence[Section]) -> Page:
 
 def _extent(run: Results) -> str:
     """How many objects in how many images; of a method, how many images."""
-    columns = run.sql(f"select * from {run.objects} limit 0").column_names
+    columns = run.columns()
     objects = "count(distinct (dataset, scene, target))" if "target" in columns else "0"
     (row,) = run.sql(
         f"select count(distinct (dataset, scene)) as scenes, {objects} as objects "

@@ -11,7 +11,7 @@ resamples, all rounds and all models at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -96,16 +96,6 @@ class Resampling:
         self._counts = np.bincount(self.cluster).astype(float)
         self._seed = fingerprint("bootstrap", seed, self.clusters)
 
-    def drawn(self) -> Iterator[npt.NDArray[np.intp]]:
-        """The targets of every resample, by index, for statistics that are no mean.
-
-        >>> [len(lines) for lines in Resampling("aab", resamples=1).drawn()] in ([2], [3], [4])
-        True
-        """
-        targets = np.arange(self.cluster.size)
-        for weights in self._weights:
-            yield np.repeat(targets, weights[self.cluster].astype(np.intp))
-
     def statistic(self, compute: Callable[[Floats], Floats], size: int) -> Floats:
         """A statistic of every resample from how often each target counts in it.
 
@@ -119,6 +109,31 @@ class Resampling:
         starts = range(0, self.resamples, block)
         parts = (self._weights[k : k + block, self.cluster].astype(float) for k in starts)
         return np.concatenate([compute(counts) for counts in parts])
+
+    def quantiles(self, values: npt.ArrayLike, share: float) -> Floats:
+        """A quantile of the known values of every resample; `(targets, columns)`, NaN if unknown.
+
+        >>> Resampling("ab", resamples=4).quantiles([[1.0, 3.0], [2.0, np.nan]], 0.5).tolist()
+        [2.0, 2.0, 2.0, 2.0]
+        """
+        columns = _columns(values)
+        owners, places = np.nonzero(~np.isnan(columns))
+        order = np.argsort(columns[owners, places], kind="stable")
+        ordered, owners = columns[owners, places][order], owners[order]
+
+        def compute(counts: Floats) -> Floats:
+            """Linear between the two nearest, as `numpy.quantile`."""
+            ends = counts[:, owners].cumsum(axis=1)
+            place = (ends[:, -1:] - 1) * share
+            low, high = ((ends <= edge).sum(axis=1) for edge in (np.floor(place), np.ceil(place)))
+            last = len(ordered) - 1  # a resample may hold no value
+            below, above = (ordered[np.minimum(k, last)] for k in (low, high))
+            part = place[:, 0] % 1
+            with np.errstate(invalid="ignore"):  # between two infinite values
+                between = np.where(below == above, below, below + part * (above - below))
+            return np.where(ends[:, -1] > 0, np.where(part == 0, below, between), np.nan)
+
+        return self.statistic(compute, len(ordered))
 
     def sums(self, values: npt.ArrayLike) -> Floats:
         """Sums of each scene's values, `(scenes, columns)`."""

@@ -136,11 +136,12 @@ class RowFiles:
 
 def _columns(file: Any, groups: Iterable[int], types: Any) -> Any:
     """Some columns of some row groups in their declared types, checked."""
-    there = [name for name in types.names if name in file.schema_arrow.names]
+    held = set(file.schema_arrow.names)
+    there = [name for name in types.names if name in held]
     table = file.read_row_groups(list(groups), columns=there, use_threads=False)
     table.validate(full=True)
     columns = [
-        table[one.name].cast(one.type) if one.name in there else pa.nulls(len(table), one.type)
+        table[one.name].cast(one.type) if one.name in held else pa.nulls(len(table), one.type)
         for one in types
     ]
     return pa.table(columns, schema=types)

@@ -41,7 +41,7 @@ ViewName = Literal["sessions", "rows"]
 Target = tuple[str, str, str]
 """Dataset, scene and target."""
 
-_ROWS = re.compile(r"\brows\b")
+_VIEWS = re.compile(r"\b(?:rows|sessions|errors)\b")
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TRIES = 8  # while another process compacts the run
 _TARGET = ("dataset", "scene", "target")
@@ -71,7 +71,8 @@ class Run:
         self._sources = [Source(folder, folder.plan) for folder in given]
         self._joined_plan = joined_plan([source.plan for source in self._sources])
         self._targets: frozenset[Target] | None = None
-        self._connections: dict[ViewName, duckdb.DuckDBPyConnection] = {}
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._columns: dict[str, list[str]] = {}  # of the views that the connection has
         self._datasets: dict[str, Dataset] = {}
 
     @classmethod
@@ -199,11 +200,17 @@ class Run:
         Where rows are rounds of sessions there is `sessions` too: one row for each, with lists
         over its rounds; it answers without reading the files again.
         """
-        view: ViewName = "rows" if _ROWS.search(query) else self.objects
+        views = set(_VIEWS.findall(query))
         given: Any = dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
         return self._steadily(
-            lambda: self._connected(view).sql(query, params=given or None).to_arrow_table()
+            lambda: self._connected(views).sql(query, params=given or None).to_arrow_table()
         )
+
+    def columns(self, view: str = "") -> list[str]:
+        """The columns of a view, by default of the smallest that has every object."""
+        name = view or self.objects
+        self._steadily(lambda: self._connected({name}))
+        return self._columns[name]
 
     def cached(self, what: str, kind: type[T], compute: Callable[[], list[T]]) -> list[T]:
         """Lines of numbers that an earlier command computed, or that are computed now."""
@@ -243,7 +250,7 @@ class Run:
         Where there is an IoU, `rounds_to_goal` is the first round that reaches `goal` (None if
         none does) and `best_iou` the highest of all rounds.
         """
-        known = self.sql("select * from rows limit 0").column_names
+        known = self.columns("rows")
         key = ", ".join(quoted(name) for name in self.schema.key if name != "round")
         facts = ["min(label) as label"] if "label" in known else []
         if "round" in self.schema.key:
@@ -279,7 +286,7 @@ class Run:
         return list(self._all_rows().to_pylist())
 
     def _all_rows(self) -> pa.Table:
-        known = self.sql("select * from rows limit 0").column_names
+        known = self.columns("rows")
         columns = ", ".join(quoted(name) for name in known if name != "mask")
         key = ", ".join(map(quoted, self.schema.key))
         return self.sql(f"select {columns} from rows order by {key}")
@@ -352,7 +359,8 @@ class Run:
                     message = str(error).split("\n")[0]
                     raise BadInput(f"'{self.address}' cannot answer: {message}") from error
                 before = listed
-                self._connections.clear()
+                self._connection = None
+                self._columns.clear()
         raise BadInput(f"'{self.address}' changes all the time; wait until its run is finished")
 
     def _dataset(self, name: str) -> Dataset:
@@ -394,36 +402,39 @@ class Run:
             label_models(self._sources, [self._contents(source) for source in self._sources])
         return self._sources
 
-    def _connected(self, view: ViewName) -> duckdb.DuckDBPyConnection:
-        """A connection with the views; rows, for which files are listed, only if asked for."""
-        if view in self._connections:
-            return self._connections[view]
-        connection = validated_rows.database()
-        if self._targets is not None:
-            rows = [dict(zip(_TARGET, key, strict=True)) for key in sorted(self._targets)]
-            types = pa.schema([(name, pa.string()) for name in _TARGET])
-            connection.register("targets_", pa.Table.from_pylist(rows, types))
-        for number, source in enumerate(self._labelled):
-            connection.execute(f"create temp table labels{number}_ (model text, label_ text)")
-            for pair in source.labels.items():
-                connection.execute(f"insert into labels{number}_ values (?, ?)", pair)
-        for name in dict.fromkeys((self.objects, view)):
-            pieces = [self._piece(connection, name, k) for k in range(len(self._sources))]
-            connection.execute(f"create temp view {name} as {self._joined(pieces)}")
+    def _connected(self, views: Collection[str]) -> duckdb.DuckDBPyConnection:
+        """The connection, with these views; files are listed only for those that are asked for."""
+        if self._connection is None:
+            self._connection = validated_rows.database()
+            if self._targets is not None:
+                rows = [dict(zip(_TARGET, key, strict=True)) for key in sorted(self._targets)]
+                types = pa.schema([(name, pa.string()) for name in _TARGET])
+                self._connection.register("targets_", pa.Table.from_pylist(rows, types))
+            for number, source in enumerate(self._labelled if self._several else ()):
+                labels = [{"model": name, "label_": text} for name, text in source.labels.items()]
+                types = pa.schema([("model", pa.string()), ("label_", pa.string())])
+                self._connection.register(f"labels{number}_", pa.Table.from_pylist(labels, types))
+        wanted = {self.objects, *views} if "errors" in views else views
+        for name in (n for n in ("sessions", "rows", "errors") if n in wanted):
+            if name not in self._columns and (name != "sessions" or self.objects == name):
+                query = self._view(self._connection, name)
+                self._connection.execute(f"create or replace temp view {name} as {query}")
+                self._columns[name] = self._connection.table(name).columns
+        return self._connection
+
+    def _view(self, connection: duckdb.DuckDBPyConnection, name: str) -> str:
+        """The query behind a view."""
+        numbers = range(len(self._sources))
+        if name != "errors":
+            return self._joined([self._piece(connection, name, k) for k in numbers])
         for number, source in enumerate(self._sources):
             connection.register(f"errors{number}_", validated_rows.error_rows(source.folder))
-        errors = self._labelled_rows(
-            [f"select * from errors{k}_" for k in range(len(self._sources))]
-        )
-        finished = f"(select distinct {', '.join(JOB_KEY)} from {self.objects})"
-        connection.execute(
-            f"create temp view errors as select * exclude (run_) from ({errors}) "
-            f"anti join {finished} using ({', '.join(JOB_KEY)})"
-        )
-        self._connections[view] = connection
-        return connection
+        errors = self._labelled_rows([f"select * from errors{k}_" for k in numbers])
+        key = ", ".join(JOB_KEY)
+        finished = f"(select distinct {key} from {self.objects})"
+        return f"select * exclude (run_) from ({errors}) anti join {finished} using ({key})"
 
-    def _piece(self, connection: duckdb.DuckDBPyConnection, view: ViewName, number: int) -> str:
+    def _piece(self, connection: duckdb.DuckDBPyConnection, view: str, number: int) -> str:
         """The query that gives the rows or sessions of one folder."""
         source = self._sources[number]
         contents = self._contents(source)
@@ -450,6 +461,8 @@ class Run:
 
     def _labelled_rows(self, pieces: Sequence[str]) -> str:
         """One query of all folders, with labels of models and the number of the folder."""
+        if not self._several:
+            return f"select *, 0 as run_ from ({pieces[0]})"
         return " union all by name ".join(
             f"select piece.* replace (coalesce(label_, piece.model) as model), {k} as run_ "
             f"from ({piece}) piece left join labels{k}_ on piece.model = labels{k}_.model"

@@ -148,12 +148,12 @@ def job_table(folder: RunFolder, job: str, schema: Schema) -> pa.Table | None:
     table = next((found.table(file, found.columns) for file in found.files), None)
     if table is None:
         return None
-    connection = database()
-    connection.register("files", table)
-    scored, *_ = _with_scores(connection, folder, schema, found.columns, only=[job])
-    key = ", ".join(map(quoted, schema.key))
-    query = f"select * from ({scored}) order by {key}"
-    return connection.sql(query).to_arrow_table()
+    if folder.measures():
+        connection = database()
+        connection.register("files", table)
+        scored, *_ = _with_scores(connection, folder, schema, found.columns, only=[job])
+        table = connection.sql(scored).to_arrow_table()
+    return table.sort_by([(name, "ascending") for name in schema.key])
 
 
 def verified_files(

@@ -315,7 +315,7 @@ def masks_of_run(run: Path, model: str, round: int) -> MaskSource:
     from segmeter.store import Run
 
     opened = Run.open(run)
-    if "mask" not in opened.sql("select * from rows limit 0").column_names:
+    if "mask" not in opened.columns("rows"):
         raise BadInput(f"the run '{run}' has no masks; run it again with masks kept")
     table = opened.sql(
         """

@@ -22,7 +22,6 @@ from segmeter.core.benchmarks import Benchmark, Difference, Group, Results, Row
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
-from segmeter.core.scores_by_step import columns_in
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Section, Table, Value
 from segmeter.core.wording import counted
 from segmeter.datasets.groups import Groups, read_groups
@@ -226,7 +225,7 @@ def differences_by_group(
     What a benchmark corrects together it corrects within one group; here the pairs of a
     measure are corrected over all groups (Holm).
     """
-    if "target" not in columns_in(run, "rows"):
+    if "target" not in run.columns("rows"):
         raise BadInput(
             f"rows of '{run.plan.benchmark}' are not of objects; models are compared by group in "
             "sessions with users, and 'segmeter report RUN --by' compares groups here"
@@ -353,7 +352,7 @@ def known_of_groups(run: Results, groups: Sequence[Group], by: str) -> GroupsOfT
 
 def said_of_targets(run: Results, by: str) -> dict[Key, dict[str, str]]:
     """Class and groups of every target as the rows have them, and what follows from it."""
-    there = columns_in(run, "rows")
+    there = run.columns("rows")
     if "target" not in there:
         return {}
     order = ", ".join(f'"{n}"' for n in ("model", "user", "protocol", "round") if n in there)

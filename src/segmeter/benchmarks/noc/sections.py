@@ -272,8 +272,8 @@ def _latency(group: noc.ClickSessions, share: float) -> page.Value:
         return page.Value(None)
     drawn = resampling(group, 200)
     small = drawn.clusters > 1 and seconds.size < 1_000_000
-    draws = [np.nanquantile(seconds[lines], share) for lines in drawn.drawn()] if small else []
-    return page.Value.of(percentiles(float(np.nanquantile(seconds, share)), np.array(draws)))
+    draws = drawn.quantiles(seconds, share) if small else np.empty(0)
+    return page.Value.of(percentiles(float(np.nanquantile(seconds, share)), draws))
 
 
 def _cases(run: Results, comparisons: Sequence[Comparison]) -> list[page.Section]:

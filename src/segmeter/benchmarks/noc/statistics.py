@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks.costs import cost_of
-from segmeter.benchmarks.declared import once_per_run
 from segmeter.benchmarks.noc import until
 from segmeter.benchmarks.responses import STATISTICS as RESPONSES
 from segmeter.benchmarks.responses import response_groups
@@ -24,7 +23,7 @@ from segmeter.core.benchmarks import Group, PaperLayout, Results
 from segmeter.core.errors import BadInput, suggestion
 from segmeter.core.measures import Measure
 from segmeter.core.rows import SESSION_FACTS, SESSION_ROWS
-from segmeter.core.scores_by_step import Tables, columns_in, load_tables, spread
+from segmeter.core.scores_by_step import Tables, load_tables, spread
 from segmeter.stats.annotation_time import CostModel, seconds_to, seconds_with_touch_up, waiting_to
 from segmeter.stats.goals import Goal, Goals, area_under, at_round, failed, reached, rounds_to
 from segmeter.stats.intervals import Floats
@@ -98,7 +97,7 @@ def sessions(run: Results) -> list[ClickSessions]:
     names = {name: name.replace("-", "_") for name in measures}
     timed = ("seconds_encode", "seconds_predict", "seconds_user")
     cost, typical = cost_of(run), _typical_looks(run)
-    started = [name for name in ("start_mask_iou",) if name in columns_in(run)]
+    started = [name for name in ("start_mask_iou",) if name in run.columns()]
     found = load_tables(run, [*names.values(), "kinds_", *timed, *started], facts=["contour_px"])
     return [_group(t, names, run.plan.rounds, cost, typical[t.model, t.dataset]) for t in found]
 
@@ -153,8 +152,7 @@ def _typical_looks(run: Results) -> dict[tuple[str, str], float]:
 
 def measures_of(run: Results) -> list[str]:
     """Measures other than IoU that the rows hold, taken in the run or scored later, by name."""
-    columns = once_per_run(run, "columns", lambda: columns_in(run))
-    found = [name.replace("_", "-") for name in columns if name not in _NO_MEASURE]
+    found = [name.replace("_", "-") for name in run.columns() if name not in _NO_MEASURE]
     return [name for name in found if name != "iou"]
 
 

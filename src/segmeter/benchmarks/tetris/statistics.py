@@ -16,7 +16,7 @@ from segmeter.core.benchmarks import Group, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped
 from segmeter.core.models import ProtocolName
-from segmeter.core.scores_by_step import Tables, columns_in, load_tables
+from segmeter.core.scores_by_step import Tables, load_tables
 from segmeter.stats.goals import area_under
 from segmeter.stats.statistics import Better, Statistic, mean_of_known, share_of_known
 
@@ -98,7 +98,7 @@ def attacked_sessions(run: Results) -> list[AttackedSessions]:
 
 def attacks_of(run: Results) -> dict[str, str]:
     """Whether each model was attacked along a gradient or by search."""
-    if "trials" not in columns_in(run, "rows"):
+    if "trials" not in run.columns("rows"):
         return {}
     rows = run.sql("""
         select model, max(len(string_split(trials, '],['))) as tries

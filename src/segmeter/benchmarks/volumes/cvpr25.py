@@ -50,7 +50,7 @@ def challenge_csv(run: Results, model: str, protocol: str) -> str:
     Classes are segmented one by one, not from one label map. RunningTime is measured prediction,
     in the first step with encoding. autoPET's step without clicks counts as an empty mask.
     """
-    there = set(run.sql("select * from rows limit 0").column_names)
+    there = set(run.columns("rows"))
     nsd = "nsd" if "nsd" in there else "null::double"
     table = run.sql(f"""
         select model, protocol, "user", scene, "round",

@@ -27,7 +27,7 @@ from segmeter.core.benchmarks import FEWEST_PAIRS, Group, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped
 from segmeter.core.masks import Bits
-from segmeter.core.scores_by_step import Tables, columns_in, load_tables
+from segmeter.core.scores_by_step import Tables, load_tables
 from segmeter.measures.challenges import GATE
 from segmeter.stats import annotation_time
 from segmeter.stats.annotation_time import CostModel
@@ -162,7 +162,7 @@ def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> Volume
 
 def measures_besides_dice(run: Results) -> list[str]:
     """Measures of the plan, then those that were added later for every row."""
-    held = columns_in(run)
+    held = run.columns()
     later = [m for m in MEASURES if m not in run.plan.measures and m.replace("-", "_") in held]
     lacking = 'select 1 from sessions where list_count("{0}") < len("{0}") limit 1'
     whole = [m for m in later if not run.sql(lacking.format(m.replace("-", "_"))).num_rows]
