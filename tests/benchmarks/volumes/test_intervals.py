@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.by_group.breakdown import splits
+from segmeter.benchmarks.breakdown import splits
 from segmeter.benchmarks.report_parts import difference_table
 from segmeter.benchmarks.volumes import Volumes
 from segmeter.benchmarks.volumes.sections import _effort_chart, against_best, recommendation

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from blobs import Blob, Blobs, position_image
 
-from segmeter.benchmarks.by_group.breakdown import splits
+from segmeter.benchmarks.breakdown import splits
 from segmeter.benchmarks.seism.statistics import COUNTS
 from segmeter.benchmarks.zeroshot.edges import EDGE_ROWS, Edges
 from segmeter.benchmarks.zeroshot.edges.methods import (

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from blobs import Blob, Blobs, position_image
 
-from segmeter.benchmarks.by_group.breakdown import splits
+from segmeter.benchmarks.breakdown import splits
 from segmeter.benchmarks.zeroshot.proposals import PROPOSAL_ROWS, Proposals
 from segmeter.benchmarks.zeroshot.proposals.statistics import paper_rows
 from segmeter.benchmarks.zeroshot.proposals.work import groups_of, ranked, work
