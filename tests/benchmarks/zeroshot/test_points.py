@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.zeroshot import with_own_rules
+from segmeter.benchmarks.zeroshot import with_default
 from segmeter.benchmarks.zeroshot.points.statistics import (
     ALL,
     STATISTICS,
@@ -173,12 +173,12 @@ def _played(name, values):
 
 
 def test_sam_kinds_answer_by_the_papers_own_rules_unless_asked_otherwise():
-    assert with_own_rules(Spec("mobile-sam")).options == {"masks": "zeroshot"}
-    assert with_own_rules(Spec("mobile-sam", {"masks": "corrected"})).options == {
-        "masks": "corrected"
-    }
-    assert with_own_rules(Spec("disc")).options == {}
-    assert with_own_rules(Spec("an object of mine")).options == {}
+    assert with_default(Spec("mobile-sam"), "masks", "zeroshot").options == {"masks": "zeroshot"}
+    assert with_default(
+        Spec("mobile-sam", {"masks": "corrected"}), "masks", "zeroshot"
+    ).options == {"masks": "corrected"}
+    assert with_default(Spec("disc"), "masks", "zeroshot").options == {}
+    assert with_default(Spec("an object of mine"), "masks", "zeroshot").options == {}
 
 
 def test_a_wrong_setting_is_refused():

@@ -216,17 +216,14 @@ def _dots(
 
 
 def _growth(leading: Sequence[SummaryRow]) -> page.Section:
-    held = {(r.key, r.statistic): r for r in leading}
+    axes = page.Axis("points", ticks=POINTS, digits=0), page.Axis("mIoU, %")
     charts = []
-    for dataset, user in dict.fromkeys(key[1:3] for key, _ in held):
+    for (dataset, user), rows in grouped(leading, lambda row: row.key[1:3]).items():
+        held = {(row.model, row.statistic): row for row in rows}
         lines = [
-            parts.line_of(
-                key[0], {n: held[key, f"iou@{n}"] for n in POINTS if (key, f"iou@{n}") in held}
-            )
-            for key in dict.fromkeys(key for key, _ in held)
-            if key[1:3] == (dataset, user)
+            parts.line_of(model, {n: row for n in POINTS if (row := held.get((model, f"iou@{n}")))})
+            for model in dict.fromkeys(row.model for row in rows)
         ]
-        axes = page.Axis("points", ticks=POINTS, digits=0), page.Axis("mIoU, %")
         charts.append(page.Chart(f"mIoU after N points: {dataset}, {user}", *axes, lines))
     text = "Mean IoU after each number of points; bands are 95 % intervals from resampling images."
     return page.Section("Quality by number of points", text, [page.Multiples(charts)])
