@@ -7,7 +7,6 @@ images), and every pair of groups is tested by permuting the groups of whole ima
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -190,20 +189,19 @@ class GroupedDifference:
     comparisons: int
 
     def sentence(self) -> str:
-        """One sentence: which model has more in the group, by how much, and if it is significant.
+        """One sentence: how much the models differ in the group, and if it is significant.
 
         >>> d = Difference("a", "b", "x", "u", "corrected", "noc@90", -1.5, -2.0, -1, 0.01, 0.02, 9)
         >>> GroupedDifference("size", "small", d, 2).sentence()
-        'size small, 9 objects: a has 1.50 less noc@90 than b (95 % interval 1.00 to 2.00 less), significant (p 0.020, Holm over 2 comparisons).'
+        'size small, 9 objects: noc@90 of a minus b is -1.50 (95 % interval -2.00 to -1.00), significant (p 0.020, Holm over 2 comparisons).'
         """  # noqa: E501  # one line of output
         d = self.difference
-        objects = counted(d.targets, "object")
+        where = f"{self.by} {self.group}, {counted(d.targets, 'object')}"
+        limits = Value.of(d).limits(2, "95 % interval ")
+        amount = f"{d.statistic} of {d.first} minus {d.second} is {d.value:+.2f} {limits}".strip()
         over = f"(p {d.p_holm:.3f}, Holm over {counted(self.comparisons, 'comparison')})"
         sure = d.too_few or f"{'' if d.significant else 'not '}significant {over}"
-        amount = f"has {_signed(d.value)} {d.statistic} than {d.second}{_interval(d)}"
-        if d.value == 0:
-            amount = f"has as much {d.statistic} as {d.second}{_interval(d)}"
-        return f"{self.by} {self.group}, {objects}: {d.first} {amount}, {sure}."
+        return f"{where}: {amount}, {sure}."
 
 
 def differences_by_group(
@@ -233,20 +231,6 @@ def differences_by_group(
         GroupedDifference(by, group, d, counts[family(d)])
         for (group, _), d in zip(found, corrected, strict=True)
     ]
-
-
-def _signed(value: float) -> str:
-    return f"{abs(value):.2f} {'more' if value > 0 else 'less'}"
-
-
-def _interval(d: Difference) -> str:
-    """In brackets, where images differ and so give one."""
-    if math.isnan(d.low) or math.isnan(d.high) or d.low == d.high:
-        return ""
-    if d.high <= 0:
-        return f" (95 % interval {abs(d.high):.2f} to {abs(d.low):.2f} less)"
-    low = f"{d.low:.2f}" if d.low >= 0 else _signed(d.low)
-    return f" (95 % interval {low} to {_signed(d.high)})"
 
 
 _BANDS = {

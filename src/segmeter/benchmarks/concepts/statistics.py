@@ -277,9 +277,8 @@ _RULE = (
     "A pair is an image with a phrase; it is negative if the image has no such object. cgF1 is "
     "the micro F1 of the masks on positive pairs, mean over IoU thresholds 0.5 to 0.95, times "
     "the Matthews correlation between predicting any mask and the phrase being present. Masks "
-    "count from a score of 0.5. **published** is "
-    "SAM 3's public evaluator; **corrected** matches per threshold, ignores masks on crowd "
-    "regions, and calls cgF1 undefined without negative pairs."
+    "count from a score of 0.5. **published** is SAM 3's public evaluator; **corrected** matches "
+    "per threshold, ignores masks on crowd regions, and calls cgF1 undefined without negatives."
 )
 _KINDS = ("positive", "hard negative", "negative")
 

@@ -280,7 +280,14 @@ def _recommended(
     groups: Sequence[VolumeSessions], goal: float, organ: str | None = None
 ) -> tuple[float, str, VolumeSessions]:
     """The share of objects that reach the goal with the best prompter, and which that is."""
-    found = [(*_reached(group, goal, organ), group) for group in groups]
+    found = []
+    for group in groups:
+        mine = np.array([organ in (None, label) for label in group.labels])
+        if mine.any():
+            draws = [one.dice[mine, -1] >= goal / 100 for one in group.repeats or (group,)]
+            ends = (table[mine, -1] for table in (group.dice, group.interactions))
+            dice, spent = (float(values.mean()) for values in ends)
+            found.append((float(np.mean(draws)), dice, spent, group))
     enough = [one for one in found if one[0] >= _WANTED]
     if enough:
         one = min(enough, key=lambda one: (one[2], -one[0], -one[1], one[3].key))
@@ -296,17 +303,6 @@ def _recommended(
         + (f" ({ties} in as many objects, with a lower mean Dice)" if tied else "")
     )
     return share, text, best
-
-
-def _reached(group: VolumeSessions, goal: float, organ: str | None) -> tuple[float, float, float]:
-    """Share of objects whose last mask reaches a Dice, mean Dice, and interactions per object."""
-    mine = np.array([organ is None or label == organ for label in group.labels])
-    if not mine.any():
-        return 0.0, 0.0, float("inf")
-    draws = group.repeats or (group,)
-    share = np.mean([(one.dice[mine, -1] >= goal / 100).mean() for one in draws])
-    dice = float(group.dice[mine, -1].mean())
-    return float(share), dice, float(group.interactions[mine, -1].mean())
 
 
 def against_best(groups: Sequence[Group], statistics: Sequence[Statistic]) -> list[Difference]:

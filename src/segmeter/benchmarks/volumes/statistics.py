@@ -259,14 +259,14 @@ def _student(means: Floats, patients: Sequence[str]) -> Interval:
     return Interval(mean, mean - reach, mean + reach)
 
 
-def _median(group: VolumeSessions, values: Floats) -> Interval | None:
-    """The median over objects, infinite ones included: one that is never reached, or an empty
-    mask, counts as the worst and does not make the number infinite."""
-    return None if np.isnan(values).any() else _alone(float(np.median(values)))
+def _over_objects(reduced: Callable[[Floats], Any]) -> Callable[[Any, Floats], Interval | None]:
+    """A number over objects without limits; none unless every object has a value."""
+    return lambda _, values: None if np.isnan(values).any() else _alone(float(reduced(values)))
 
 
-def _total(group: VolumeSessions, values: Floats) -> Interval | None:
-    return None if np.isnan(values).any() else _alone(float(np.sum(values)))
+_median = _over_objects(np.median)
+"""Infinite values included: a goal that is never reached, or an empty mask, counts as the worst
+and does not make the number infinite."""
 
 
 def _alone(value: float) -> Interval:
@@ -294,7 +294,7 @@ def statistics(run: Results) -> list[Statistic]:
         _dice("dice-median", "Dice, median", "%", lambda g: g.dice[:, -1], interval=_median),
         _mean("empty", "empty masks", "of all objects", lambda g: np.where(
             np.isnan(g.predicted_ml[:, -1]), np.nan, g.predicted_ml[:, -1] == 0
-        ), 0, interval=_total),
+        ), 0, interval=_over_objects(np.sum)),
         *map(_other, others),
         _mean("volume-error", "volume error", "%",
               lambda g: (g.predicted_ml - g.volume_ml)[:, -1] / g.volume_ml[:, -1], 1, "",

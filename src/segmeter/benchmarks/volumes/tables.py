@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -48,17 +47,6 @@ TABLES = {
         "The paper's rows start from one centre point, though they are labelled 1 PPV."),
 }  # fmt: skip
 """Titles of the paper's tables, and what to know of their rows."""
-
-
-@cache
-def paper_rows(table: int) -> tuple[dict[str, str], ...]:
-    """The rows of a table as text by column, in print order; percent by dataset, if printed.
-
-    >>> paper_rows(3)[0]["average"]
-    '4.83'
-    """
-    rows = parts.published_rows("volumes", "paper_tables.csv")
-    return tuple(row for row in rows if int(row["table"]) == table)
 
 
 def table_of(user: Prompter | Refiner) -> int:
@@ -183,7 +171,11 @@ def paper_tables(groups: Sequence[VolumeSessions], protocol: str) -> list[Block]
 def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], protocol: str) -> Table:
     datasets = list(dict.fromkeys(g.dataset for g in groups))
     labels = {_plain(g.prompter_label) for g in groups}
-    printed = [row for row in paper_rows(number) if _plain(row["prompter"]) in labels]
+    printed = [
+        row
+        for row in parts.published_rows("volumes", "paper_tables.csv")
+        if int(row["table"]) == number and _plain(row["prompter"]) in labels
+    ]
     names = [*datasets, *(d for d in PAPER_DATASETS if printed and d not in datasets)]
     head = [Column("step", digits=0), *map(Column, ("prompter", "model", "interactions"))]
     rows = _own_rows(groups, datasets, names, protocol)

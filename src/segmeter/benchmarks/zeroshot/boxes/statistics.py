@@ -282,7 +282,7 @@ def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     found = parts.Findings(run, short_name)
     by: parts.By = {**parts.DATA, Column("boxes"): lambda row: row.user}
-    texts = {"by": by, "note": "95 % intervals from resampling images."}
+    texts: dict[str, Any] = {"by": by, "note": "95 % intervals from resampling images."}
     by_size = found.table("boxes-ap", found.rows, _AP, caption="AP of the masks", **texts)
     blocks = [
         *parts.best_answer(found.leading, ("ap", "box-ap"), found.cards),
