@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.benchmarks.by_group.breakdown import splits
+from segmeter.benchmarks.breakdown import splits
 from segmeter.store import Run
 
 from ..cli.conftest import type_here

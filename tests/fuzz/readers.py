@@ -554,7 +554,7 @@ def _read_people(path: Path) -> None:
 
 
 def _read_groups_column(path: Path) -> None:
-    from segmeter.benchmarks.by_group.breakdown import _mapping
+    from segmeter.benchmarks.breakdown import _mapping
 
     _mapping(path.read_bytes().decode("utf-8", "surrogateescape"))
 

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from segmeter.api.loading import as_model, load_dataset
 from segmeter.api.runs import open_run
-from segmeter.benchmarks.by_group.breakdown import splits
+from segmeter.benchmarks.breakdown import splits
 from segmeter.core.citations import cited
 from segmeter.core.errors import BadInput, BadWeights, check_choice
 from segmeter.core.grouping import grouped_pairs

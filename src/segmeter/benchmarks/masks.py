@@ -20,7 +20,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.plans import Plan
 from segmeter.core.rows import JOB_KEY, SESSION_ROWS, Column, Schema, measure_column
 from segmeter.core.scenes import Scene
-from segmeter.core.scores_by_step import Tables, load_tables
+from segmeter.core.scores_by_step import load_tables
 from segmeter.core.sections import Section
 from segmeter.datasets.coco_json import CocoImage
 from segmeter.datasets.label_files import PredictedObjects, Predictions
@@ -116,11 +116,12 @@ class Masks(Declared):
         by = ("model", "dataset", "protocol")
         objects = load_tables(run, [], facts=list(names.values()), axis="target", by=by)
         images = load_tables(run, [], facts=list(_PER_IMAGE), axis="target", by=by, unit=("scene",))
-        own = {name: name for name in _PER_IMAGE}
         return [
-            *(_scored(Scored, t, names) for t in objects),
-            *(_scored(ScoredImages, t, own) for t in images),
-        ]
+            *(Scored(*t.key, t.keys, t.clusters, {n: t.numbers(c) for n, c in names.items()})
+              for t in objects),
+            *(ScoredImages(*t.key, t.keys, t.clusters, {n: t.numbers(n) for n in _PER_IMAGE})
+              for t in images),
+        ]  # fmt: skip
 
     def statistics(self, run: Results) -> Sequence[Statistic]:
         query = "select max(len(shape)) as axes from rows"
@@ -144,13 +145,6 @@ class Masks(Declared):
         images = parts.summary_table("images", rows, columns, note=note)
         worst = _worst_masks(run, findings.groups(Scored))
         return [results, *worst, *others, Section("Whole images", "", [images])]
-
-
-def _scored(
-    kind: type[Scored] | type[ScoredImages], tables: Tables, columns: Mapping[str, str]
-) -> Group:
-    values = {name: tables.numbers(column) for name, column in columns.items()}
-    return kind(*tables.key, tables.keys, tables.clusters, values)
 
 
 def _predicted(scene: Scene, found: PredictedObjects, plan: Plan) -> list[Mask]:

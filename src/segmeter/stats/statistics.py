@@ -222,6 +222,36 @@ class Statistic:
         return self.scale * source(group)
 
 
+Drawn = tuple[float, Floats]
+"""A number of a group, and the same in each resampled set of its images; none for no limits."""
+
+
+def statistic_of_draws(
+    name: str, title: str, drawn: Callable[[Any], Drawn | None], **card: Any
+) -> Statistic:
+    """A statistic of whole groups whose limits and differences come from resampled images.
+
+    Groups are compared on the same resamples, so only where they have the same images.
+
+    >>> group = Group("m", "d", "", "corrected", (("s1", ""), ("s2", "")), ("s1", "s2"))
+    >>> size = statistic_of_draws("n", "n", lambda group: (2.0, np.array([1.0, 2.0, 3.0])))
+    >>> size.estimate(group)[0].value, size.pair(group, group).p
+    (2.0, 1.0)
+    """
+
+    def whole(group: Group) -> Interval | None:
+        found = drawn(group)
+        return None if found is None else percentiles(*found, len(set(group.clusters)))
+
+    def pair(first: Group, second: Group) -> Paired | None:
+        a, b = drawn(first), drawn(second)
+        if a is None or b is None or first.keys != second.keys:
+            return None
+        return paired_by_draws(a[0] - b[0], a[1] - b[1], first.size, len(set(first.clusters)))
+
+    return Statistic(name, title, whole=whole, pair=pair, **card)
+
+
 def cards_by_name(statistics: Iterable[Statistic]) -> dict[str, Statistic]:
     """Statistics by their names; the first of each counts.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.by_group.breakdown import splits
+from segmeter.benchmarks.breakdown import splits
 from segmeter.benchmarks.report_parts import difference_table
 from segmeter.benchmarks.volumes import Volumes
 from segmeter.benchmarks.volumes.sections import _effort_chart, against_best, recommendation
@@ -26,7 +26,7 @@ from segmeter.core.benchmarks import Difference
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Line, Points, Section, Value
 from segmeter.report.writing import answer_of
-from segmeter.stats.statistics import cards_by_name, differences_of
+from segmeter.stats.statistics import cards_by_name, differences_of, summary_of
 
 from ..kept_results import KeptRun
 
@@ -245,13 +245,16 @@ def test_each_model_has_one_line_that_never_falls_and_dots_named_as_typed():
     worse = sessions([[0.3]] * 6, spent=[[5.0]] * 6, user="point-propagation")
     refined = sessions([[0.4, 0.8]] * 6, spent=[[3.0, 20.0]] * 6, user="r?earlier=keep&n=3")
     other = sessions([[0.6]] * 6, spent=[[2.0]] * 6, model="b")
-    chart = _effort_chart([cheap, worse, refined, other])
+    groups = [cheap, worse, refined, other]
+    numbers = {(row.key, row.statistic): row for row in summary_of(groups, [cards()["dice"]])}
+    chart = _effort_chart(groups, numbers)
     lines = [mark for mark in chart.marks if isinstance(mark, Line)]
     assert [line.name for line in lines] == ["m", "b"]
     assert list(lines[0].x) == [1, 20, 20]
-    assert list(lines[0].y) == pytest.approx([0.5, 0.8, 0.8])
+    assert list(lines[0].y) == pytest.approx([50, 80, 80])
     dots = next(mark for mark in chart.marks if isinstance(mark, Points))
     assert dots.labels == ["box-3d", "point-propagation", "r?n=3"]
+    assert list(dots.y) == pytest.approx([50, 30, 80])
 
 
 def test_prompters_of_a_model_are_compared_with_its_best():

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.zeroshot import with_own_rules
+from segmeter.benchmarks.zeroshot import with_default
 from segmeter.benchmarks.zeroshot.points.statistics import (
     ALL,
     STATISTICS,
@@ -26,7 +26,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import ModelCard, Request
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Image, Target
-from segmeter.core.sections import Chart, Multiples, Points, Table
+from segmeter.core.sections import Table
 from segmeter.evaluation import evaluate
 from segmeter.stats.statistics import summary_of
 
@@ -138,19 +138,14 @@ def test_the_oracle_is_never_worse_than_what_is_shown(run):
 def test_the_report_sets_models_against_the_baseline(run):
     titles = [s.title for s in sections(run)]
     assert titles[:2] == ["Results", "Side by side with the baseline"]
-    figure, table = sections(run)[1].blocks
-    assert isinstance(figure, Multiples)
+    (table,) = sections(run)[1].blocks
     assert isinstance(table, Table)
-    (chart,) = figure.charts
-    assert isinstance(chart, Chart)
-    assert chart.title.startswith("disc?radius=9")
-    gaps, oracle = (m for m in chart.marks if isinstance(m, Points))
-    assert set(gaps.labels) == {"drawn", "mini"}
-    assert list(gaps.y) == sorted(gaps.y, reverse=True)
-    assert len(oracle.y) == 2
-    assert [row[0] for row in table.rows] == list(gaps.labels)
-    assert [row[-2].value for row in table.rows] == list(gaps.y)
-    assert [row[-1] for row in table.rows] == list(oracle.y)
+    assert table.caption.startswith("disc?radius=9 minus synthetic-oracle")
+    data, gaps, oracle = zip(*table.rows, strict=True)
+    assert set(data) == {"drawn", "mini"}
+    values = [gap.value for gap in gaps]
+    assert values == sorted(values, reverse=True)
+    assert all(isinstance(gap, float) for gap in oracle)
 
 
 def test_weights_of_data_sets_are_equal_whatever_their_size():
@@ -173,12 +168,12 @@ def _played(name, values):
 
 
 def test_sam_kinds_answer_by_the_papers_own_rules_unless_asked_otherwise():
-    assert with_own_rules(Spec("mobile-sam")).options == {"masks": "zeroshot"}
-    assert with_own_rules(Spec("mobile-sam", {"masks": "corrected"})).options == {
-        "masks": "corrected"
-    }
-    assert with_own_rules(Spec("disc")).options == {}
-    assert with_own_rules(Spec("an object of mine")).options == {}
+    assert with_default(Spec("mobile-sam"), "masks", "zeroshot").options == {"masks": "zeroshot"}
+    assert with_default(
+        Spec("mobile-sam", {"masks": "corrected"}), "masks", "zeroshot"
+    ).options == {"masks": "corrected"}
+    assert with_default(Spec("disc"), "masks", "zeroshot").options == {}
+    assert with_default(Spec("an object of mine"), "masks", "zeroshot").options == {}
 
 
 def test_a_wrong_setting_is_refused():

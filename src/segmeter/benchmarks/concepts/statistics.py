@@ -23,6 +23,7 @@ from segmeter.benchmarks.concepts.pairs import Pair
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.errors import SegmeterError
+from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Text
@@ -37,15 +38,14 @@ from segmeter.measures.concepts import (
     sums_of,
 )
 from segmeter.measures.detection_matching import pairwise_iou
-from segmeter.stats.comparisons import Paired
-from segmeter.stats.intervals import Floats, Interval
+from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import (
+    Drawn,
     Statistic,
     mean_of_known,
-    paired_by_draws,
-    percentiles,
     resampling,
     share_of_known,
+    statistic_of_draws,
 )
 
 _FOUND = 0.5
@@ -105,6 +105,14 @@ class ConceptPairs(Group):
         return self._results(LEAST_SCORE)
 
     @cached_property
+    def errors(self) -> list[tuple[int, int]]:
+        """Objects missed and wrong masks of each pair, at IoU 0.5."""
+        return [
+            (0, 0) if one.outcome == "TN" else (int(one.fn[0]), int(one.fp[0]))
+            for one in self.results
+        ]
+
+    @cached_property
     def by_cut(self) -> Floats:
         """The totals of all pairs at every score threshold, `(cuts, pairs, 54)`."""
         return np.stack([sums_of(self._results(cut)) for cut in CUTS])
@@ -128,18 +136,27 @@ class ConceptPairs(Group):
         return chosen[0], chosen[1]
 
     @cached_property
-    def plain(self) -> _Numbers:
+    def plain(self) -> dict[str, Drawn]:
         """All numbers with masks from a score of 0.5 on."""
-        return _Numbers(self, sums_of(self.results))
+        return self._numbers(sums_of(self.results))
 
     @cached_property
-    def calibrated(self) -> _Numbers | None:
-        """All numbers with each half's threshold; intervals hold the thresholds fixed."""
+    def calibrated(self) -> dict[str, Drawn]:
+        """All numbers with each half's threshold, which intervals hold fixed; none without."""
         if self.thresholds is None:
-            return None
+            return {}
         first, second = (int(np.argmax(cut == CUTS)) for cut in self.thresholds)
         sums = np.where(self.half[:, None] == 0, self.by_cut[first], self.by_cut[second])
-        return _Numbers(self, sums)
+        return self._numbers(sums)
+
+    def _numbers(self, sums: Floats) -> dict[str, Drawn]:
+        """Every number that is defined, and in every resample of images; totals `(pairs, 54)`."""
+        values = concept_scores(sums.sum(axis=0), self.protocol)
+        drawn, draws = resampling(self), dict[str, Floats]()
+        if drawn.clusters > 1:
+            draws = concept_scores(drawn.totals(sums), self.protocol)
+        known = {name: float(value) for name, value in values.items() if not np.isnan(value)}
+        return {name: (value, draws.get(name, np.empty(0))) for name, value in known.items()}
 
     def _results(self, cut: float) -> tuple[PairScore, ...]:
         return tuple(
@@ -166,30 +183,6 @@ class ConceptPairs(Group):
             for one in self.answers
         ]
         return np.array(counts)
-
-
-@dataclass(frozen=True)
-class _Numbers:
-    """Every number of a group from the totals of its pairs, `(pairs, 54)`."""
-
-    group: ConceptPairs
-    sums: Floats
-
-    @cached_property
-    def values(self) -> dict[str, Floats]:
-        return concept_scores(self.sums.sum(axis=0), self.group.protocol)
-
-    @cached_property
-    def draws(self) -> dict[str, Floats]:
-        """Every number in every resample of the images."""
-        drawn = resampling(self.group)
-        if drawn.clusters == 1:
-            return {name: np.empty(0) for name in self.values}
-        return concept_scores(drawn.totals(self.sums), self.group.protocol)
-
-    def estimate(self, name: str) -> Interval | None:
-        value = float(self.values[name])
-        return None if np.isnan(value) else percentiles(value, self.draws[name])
 
 
 def groups(run: Results) -> list[Group]:
@@ -228,32 +221,13 @@ def _answered(phrase: str, line: dict[str, Any]) -> Answered:
     return Answered(pair, [m for m, _ in found], [s for _, s in found])
 
 
-def _number(
-    name: str,
-    title: str,
-    of: str = "",
-    which: Callable[[ConceptPairs], _Numbers | None] = lambda g: g.plain,
-    **more: Any,
-) -> Statistic:
+def _number(name: str, title: str, of: str = "", numbers: str = "plain", **more: Any) -> Statistic:
     """A statistic of whole groups, by the name of the evaluator's number."""
+    card = {"unit": "%", "digits": 1, "better": "higher", "percent": True, **more}
     of = of or name
-    return Statistic(
-        name,
-        title,
-        whole=lambda g: None if (found := which(g)) is None else found.estimate(of),
-        of=ConceptPairs,
-        pair=lambda a, b: _compared(which(a), which(b), of),
-        **{"unit": "%", "digits": 1, "better": "higher", "percent": True, **more},
+    return statistic_of_draws(
+        name, title, lambda g: getattr(g, numbers).get(of), of=ConceptPairs, **card
     )
-
-
-def _compared(first: _Numbers | None, second: _Numbers | None, name: str) -> Paired | None:
-    """The difference on the same resampled images."""
-    if first is None or second is None or first.group.keys != second.group.keys:
-        return None
-    gaps = first.draws[name] - second.draws[name]
-    value = float(first.values[name] - second.values[name])
-    return paired_by_draws(value, gaps, first.group.size, len(set(first.group.clusters)))
 
 
 def _shares(hit: Callable[[Floats], Any]) -> Callable[[ConceptPairs], Floats]:
@@ -270,7 +244,7 @@ STATISTICS: tuple[Statistic, ...] = (
     _number("cgf1", "cgF1", tested="yes"),
     _number("pmf1", "positive micro F1", "positive-micro-f1", tested="yes"),
     _number("il-mcc", "image-level MCC", unit="", digits=3, percent=False, tested="yes"),
-    _number("cgf1-calibrated", "cgF1, calibrated", "cgf1", lambda g: g.calibrated),
+    _number("cgf1-calibrated", "cgF1, calibrated", "cgf1", "calibrated"),
     _number("cgf1@0.5", "cgF1 at IoU 0.5"),
     _number("cgf1@0.75", "cgF1 at IoU 0.75"),
     _number("macro-f1", "positive macro F1", "positive-macro-f1"),
@@ -303,9 +277,8 @@ _RULE = (
     "A pair is an image with a phrase; it is negative if the image has no such object. cgF1 is "
     "the micro F1 of the masks on positive pairs, mean over IoU thresholds 0.5 to 0.95, times "
     "the Matthews correlation between predicting any mask and the phrase being present. Masks "
-    "count from a score of 0.5. **published** is "
-    "SAM 3's public evaluator; **corrected** matches per threshold, ignores masks on crowd "
-    "regions, and calls cgF1 undefined without negative pairs."
+    "count from a score of 0.5. **published** is SAM 3's public evaluator; **corrected** matches "
+    "per threshold, ignores masks on crowd regions, and calls cgF1 undefined without negatives."
 )
 _KINDS = ("positive", "hard negative", "negative")
 
@@ -381,14 +354,11 @@ def _kinds(groups: Sequence[ConceptPairs]) -> page.Table:
 def _phrases(groups: Sequence[ConceptPairs]) -> page.Table:
     rows: list[list[page.Cell]] = []
     for group in groups:
-        missed: Counter[str] = Counter()
-        wrong: Counter[str] = Counter()
-        for one, scored in zip(group.answers, group.results, strict=True):
-            if scored.outcome != "TN":
-                missed[one.pair.phrase] += int(scored.fn[0])
-                wrong[one.pair.phrase] += int(scored.fp[0])
-        worst = sorted(missed | wrong, key=lambda p: (-missed[p] - wrong[p], p))[:12]
-        rows += [[group.model, group.dataset, p, missed[p], wrong[p]] for p in worst]
+        phrases = (one.pair.phrase for one in group.answers)
+        every = grouped_pairs(zip(phrases, group.errors, strict=True))
+        sums = {phrase: [*map(sum, zip(*own, strict=True))] for phrase, own in every.items()}
+        worst = sorted((p for p in sums if any(sums[p])), key=lambda p: (-sum(sums[p]), p))
+        rows += [[group.model, group.dataset, p, *sums[p]] for p in worst[:12]]
     columns = [
         *map(page.Column, ("model", "data", "phrase")),
         *(page.Column(title, "", 0) for title in ("objects missed", "wrong masks")),
@@ -398,22 +368,20 @@ def _phrases(groups: Sequence[ConceptPairs]) -> page.Table:
 
 def _failures(run: Results, group: ConceptPairs) -> list[page.Illustration]:
     """The pairs with most errors at IoU 0.5, where the images are available."""
-    pairs = list(zip(group.keys, group.answers, group.results, strict=True))
-    wrong = [p for p in pairs if p[2].outcome != "TN" and p[2].fp[0] + p[2].fn[0] > 0]
-    wrong.sort(key=lambda p: (-(p[2].fp[0] + p[2].fn[0]), p[0]))
+    pairs = zip(group.keys, group.answers, group.errors, strict=True)
+    wrong = sorted((p for p in pairs if any(p[2])), key=lambda p: (-sum(p[2]), p[0]))
     made: list[page.Illustration] = []
-    for (scene, phrase), one, scored in wrong[:_SHOWN]:
+    for (scene, phrase), one, (missed, spurious) in wrong[:_SHOWN]:
         try:
             pixels = run.scene(group.dataset, scene).pixels
         except SegmeterError:
             return made
         truths = [page.Outline(m, "ground_truth") for t in one.pair.annotators[:1] for m in t.masks]
         answers = [page.Outline(m, "prediction") for m in one.certain]
-        counts = f"{int(scored.fn[0])} missed, {int(scored.fp[0])} wrong"
         made.append(
             page.Illustration(
                 pixels,
-                f"{group.model}: '{phrase}' on {scene}: {counts}",
+                f"{group.model}: '{phrase}' on {scene}: {missed} missed, {spurious} wrong",
                 f"Objects and predicted masks of '{phrase}' on {scene}",
                 outlines=[*truths, *answers],
                 prompts=[Text(phrase)],

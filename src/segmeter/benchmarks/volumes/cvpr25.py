@@ -50,10 +50,9 @@ def challenge_csv(run: Results, model: str, protocol: str) -> str:
     Classes are segmented one by one, not from one label map. RunningTime is measured prediction,
     in the first step with encoding. autoPET's step without clicks counts as an empty mask.
     """
-    there = set(run.columns("rows"))
-    nsd = "nsd" if "nsd" in there else "null::double"
-    table = run.sql(f"""
-        select model, protocol, "user", scene, "round",
+    nsd = "nsd" if "nsd" in run.columns("rows") else "null::double"
+    query = f"""
+        select "user", scene, "round",
             list_avg(list(dice order by target)) as dice,
             list_avg(list({nsd} order by target)) as nsd,
             list_sum(list(seconds_predict order by target))
@@ -61,9 +60,10 @@ def challenge_csv(run: Results, model: str, protocol: str) -> str:
             count(*) as classes, list_sum(list(fpv_ml order by target)) as fpv,
             list_sum(list(fnv_ml order by target)) as fnv,
             list_sum(list(volume_ml order by target)) as ml
-        from rows group by model, protocol, "user", scene, "round" order by scene, "round"
-    """)
-    found = [r for r in table.to_pylist() if (r["model"], r["protocol"]) == (model, protocol)]
+        from rows where model = ? and protocol = ?
+        group by "user", scene, "round" order by scene, "round"
+    """
+    found = run.sql(query, [model, protocol]).to_pylist()
     cvpr, autopet = [], []
     for (user, scene), rows in grouped(found, lambda r: (r["user"], r["scene"])).items():
         given = Spec.parse(user)

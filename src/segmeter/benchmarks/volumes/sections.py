@@ -36,14 +36,13 @@ def sections(run: Results) -> list[page.Section]:
     several = len(run.plan.segmenters) > 1  # prompters of one model have their own section
     apart = [d for d in findings.differences if d.protocol == findings.lead] if several else []
     leading = _sets(findings.groups(VolumeSessions, findings.lead))
-    every = [tables.instances(own, findings.numbers) for own in _sets(found)]
     paper = [
         block for protocol in run.plan.protocols for block in tables.paper_tables(found, protocol)
     ]
-    charts = [page.Multiples([*map(_effort_chart, leading)])] if leading else []
+    charts = [_effort_chart(own, findings.numbers) for own in leading]
     made = [
         _results(findings, leading, goals[-1]),
-        page.Section("Quality against effort", _EFFORT, charts),
+        page.Section("Quality against effort", _EFFORT, [page.Multiples(charts)] if charts else []),
         _prompters(leading, cards),
         page.Section("Results by organ", _measured_by(run), [*map(tables.by_organ, leading)]),
         _equal_effort(findings, leading, goals),
@@ -51,7 +50,9 @@ def sections(run: Results) -> list[page.Section]:
             apart, users=typed, units=_units(found), pairs=("models", "prompter")
         ),
         page.Section("Comparison with the paper's tables", _PAPER, paper, folded=True),
-        page.Section("Instances", blocks=[table for table in every if table is not None]),
+        page.Section("Instances", blocks=[
+            table for own in _sets(found) for table in tables.instances(findings, own)
+        ]),
         page.Section("Hardest objects", _HARDEST, [
             *(failures(run, own) for own in leading),
             *lost_prompts(run), *parts.lost_jobs(run),
@@ -118,45 +119,26 @@ def _answer(members: Sequence[VolumeSessions], numbers: parts.Numbers) -> page.A
     )
 
 
-def _effort_chart(members: Sequence[VolumeSessions]) -> page.Chart:
+def _effort_chart(members: Sequence[VolumeSessions], numbers: parts.Numbers) -> page.Chart:
+    """A step line with the best Dice of each model for so many interactions, and its prompters."""
     high = max(10.0, *(float(g.interactions[:, -1].mean()) for g in members))
     marks: list[page.Line | page.Points] = []
     for model, mine in grouped(members, attrgetter("model")).items():
-        marks += [_frontier(model, mine, high), _dots(model, mine)]
+        steps = sorted(
+            (max(1.0, float(spent.mean())), 100 * float(volumes.per_case(g, dice)[0].mean()))
+            for g in mine
+            for spent, dice in zip(g.interactions.T, g.dice.T, strict=True)
+        )
+        best = list(accumulate((dice for _, dice in steps), max))
+        better = [0, *(i for i in range(1, len(steps)) if best[i] > best[i - 1])]
+        xs, ys = [steps[i][0] for i in better], [best[i] for i in better]
+        marks.append(page.Line(model, [*xs, high], [*ys, best[-1]], role="step"))
+        spent = [max(1.0, float(g.interactions[:, -1].mean())) for g in mine]
+        ends = parts.line_of(model, {n: numbers[g.key, "dice"] for n, g in enumerate(mine)})
+        names = [typed(g.user) for g in mine]
+        marks.append(page.Points(model, spent, ends.y, names, ends.low, ends.high))
     x = page.Axis("interactions per object", low=1, high=high, scale="log")
-    y = page.Axis("Dice, %", low=0.0, high=1.0, percent=True)
-    return page.Chart(members[0].dataset, x, y, marks)
-
-
-def _frontier(model: str, mine: Sequence[VolumeSessions], end: float) -> page.Line:
-    """The best Dice of a model for so many interactions."""
-    steps = sorted(
-        (max(1.0, float(spent.mean())), float(volumes.per_case(g, dice)[0].mean()))
-        for g in mine
-        for spent, dice in zip(g.interactions.T, g.dice.T, strict=True)
-    )
-    best = list(accumulate((dice for _, dice in steps), max))
-    better = [0, *(i for i in range(1, len(steps)) if best[i] > best[i - 1])]
-    xs = [steps[i][0] for i in better]
-    return page.Line(model, [*xs, end], [*(best[i] for i in better), best[-1]], role="step")
-
-
-def _dots(model: str, mine: Sequence[VolumeSessions]) -> page.Points:
-    values = [volumes.per_case(g, g.dice[:, -1]) for g in mine]
-    known = all(len(set(cases)) >= volumes.FEWEST for _, cases in values)
-    limits = [
-        volumes.limits_of(v, cases, g.dataset)
-        for (v, cases), g in zip(values, mine, strict=True)
-        if known
-    ]
-    return page.Points(
-        model,
-        [max(1.0, float(g.interactions[:, -1].mean())) for g in mine],
-        [float(v.mean()) for v, _ in values],
-        [typed(g.user) for g in mine],
-        [found.low for found in limits] if known else None,
-        [found.high for found in limits] if known else None,
-    )
+    return page.Chart(members[0].dataset, x, page.Axis("Dice, %", low=0, high=100), marks)
 
 
 def _prompters(leading: Sets, cards: Mapping[str, Statistic]) -> page.Section:
@@ -179,11 +161,12 @@ def _prompters(leading: Sets, cards: Mapping[str, Statistic]) -> page.Section:
 
 def _measured_by(run: Results) -> str:
     surfaces = Surfaces.of(run.plan.options)
-    counted_by = "surface elements by area, as DeepMind's surface-distance"
-    if surfaces.convention == "monai":
-        counted_by = "outermost voxels, as MONAI"
+    between = {
+        "surface": "surface elements by area, as DeepMind's surface-distance",
+        "monai": "outermost voxels, as MONAI",
+    }[surfaces.convention]
     return (
-        f"NSD is at {surfaces.nsd_mm} mm; distances are between {counted_by}. Volumes are of the "
+        f"NSD is at {surfaces.nsd_mm} mm; distances are between {between}. Volumes are of the "
         "ground truth, errors are predicted less true."
     )
 
@@ -194,9 +177,8 @@ def _units(found: Sequence[VolumeSessions]) -> str:
 
 def _equal_effort(findings: parts.Findings, leading: Sets, goals: Sequence[float]) -> page.Section:
     """Dice for the same number of interactions, prompter by prompter."""
-    cards = [*map(volumes.dice_within, volumes.BUDGETS)]
-    for goal in goals:
-        cards += [volumes.seconds_until(goal), volumes.rounds_that_pay(goal), volumes.never(goal)]
+    of_goals = (volumes.seconds_until, volumes.rounds_that_pay, volumes.never)
+    cards = [*map(volumes.dice_within, volumes.BUDGETS), *(of(g) for g in goals for of in of_goals)]
     told = (
         "Dice of the last prediction that the budget pays for, 0 for none. Seconds to a goal "
         "stop prompting and correct by hand where that is cheaper; they add drawing by hand, "
@@ -298,7 +280,14 @@ def _recommended(
     groups: Sequence[VolumeSessions], goal: float, organ: str | None = None
 ) -> tuple[float, str, VolumeSessions]:
     """The share of objects that reach the goal with the best prompter, and which that is."""
-    found = [(*_reached(group, goal, organ), group) for group in groups]
+    found = []
+    for group in groups:
+        mine = np.array([organ in (None, label) for label in group.labels])
+        if mine.any():
+            draws = [one.dice[mine, -1] >= goal / 100 for one in group.repeats or (group,)]
+            ends = (table[mine, -1] for table in (group.dice, group.interactions))
+            dice, spent = (float(values.mean()) for values in ends)
+            found.append((float(np.mean(draws)), dice, spent, group))
     enough = [one for one in found if one[0] >= _WANTED]
     if enough:
         one = min(enough, key=lambda one: (one[2], -one[0], -one[1], one[3].key))
@@ -314,17 +303,6 @@ def _recommended(
         + (f" ({ties} in as many objects, with a lower mean Dice)" if tied else "")
     )
     return share, text, best
-
-
-def _reached(group: VolumeSessions, goal: float, organ: str | None) -> tuple[float, float, float]:
-    """Share of objects whose last mask reaches a Dice, mean Dice, and interactions per object."""
-    mine = np.array([organ is None or label == organ for label in group.labels])
-    if not mine.any():
-        return 0.0, 0.0, float("inf")
-    draws = group.repeats or (group,)
-    share = np.mean([(one.dice[mine, -1] >= goal / 100).mean() for one in draws])
-    dice = float(group.dice[mine, -1].mean())
-    return float(share), dice, float(group.interactions[mine, -1].mean())
 
 
 def against_best(groups: Sequence[Group], statistics: Sequence[Statistic]) -> list[Difference]:

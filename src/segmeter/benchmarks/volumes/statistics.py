@@ -33,7 +33,7 @@ from segmeter.stats import annotation_time
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.comparisons import Paired, paired_permutation_tests
 from segmeter.stats.goals import Goal, reached
-from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
+from segmeter.stats.intervals import Floats, Interval, Resampling, codes, share_interval
 from segmeter.stats.statistics import Better, Statistic
 
 BUDGETS = (5, 10, 20, 50)
@@ -175,12 +175,21 @@ def cases_of(
 ) -> tuple[list[str], Places, Places]:
     """The patient of each case, the case of each class of a case, and the class of each object."""
     scenes = [scene for scene, _ in keys]
-    cases = {scene: place for place, scene in enumerate(dict.fromkeys(scenes))}
+    place = codes(zip(scenes, labels, strict=True))
+    _, first = np.unique(place, return_index=True)
     patients = dict(zip(scenes, clusters, strict=True))
-    pairs = list(zip(scenes, labels, strict=True))
-    classes = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}
-    case_of = np.array([cases[scene] for scene, _ in classes])
-    return [patients[scene] for scene in cases], case_of, np.array([classes[p] for p in pairs])
+    return list(patients.values()), codes(scenes)[first], place
+
+
+def means_at(places: Places, values: Floats) -> tuple[Floats, Places]:
+    """The mean of the values at each place that has any, and these places.
+
+    >>> means_at(np.array([0, 2, 2]), np.array([1.0, 2.0, 4.0]))
+    (array([1., 3.]), array([0, 2]))
+    """
+    number = np.bincount(places)
+    there = np.flatnonzero(number)
+    return np.bincount(places, values)[there] / number[there], there
 
 
 def per_case(
@@ -191,13 +200,9 @@ def per_case(
     A case with several classes counts each class once, whatever number of instances it has.
     """
     patients, case_of, place = cases_of(group.keys, group.clusters, group.labels)
-    chosen = np.arange(len(values)) if known is None else np.flatnonzero(known)
-    number = np.bincount(place[chosen], minlength=len(case_of))
-    there = np.flatnonzero(number)
-    means = np.bincount(place[chosen], values[chosen], len(case_of))[there] / number[there]
-    classes = np.bincount(case_of[there], minlength=len(patients))
-    cases = np.flatnonzero(classes)
-    found = np.bincount(case_of[there], means, len(patients))[cases] / classes[cases]
+    chosen = slice(None) if known is None else known
+    means, classes = means_at(place[chosen], values[chosen])
+    found, cases = means_at(case_of[classes], means)
     return found, [patients[case] for case in cases]
 
 
@@ -254,14 +259,14 @@ def _student(means: Floats, patients: Sequence[str]) -> Interval:
     return Interval(mean, mean - reach, mean + reach)
 
 
-def _median(group: VolumeSessions, values: Floats) -> Interval | None:
-    """The median over objects, infinite ones included: one that is never reached, or an empty
-    mask, counts as the worst and does not make the number infinite."""
-    return None if np.isnan(values).any() else _alone(float(np.median(values)))
+def _over_objects(reduced: Callable[[Floats], Any]) -> Callable[[Any, Floats], Interval | None]:
+    """A number over objects without limits; none unless every object has a value."""
+    return lambda _, values: None if np.isnan(values).any() else _alone(float(reduced(values)))
 
 
-def _total(group: VolumeSessions, values: Floats) -> Interval | None:
-    return None if np.isnan(values).any() else _alone(float(np.sum(values)))
+_median = _over_objects(np.median)
+"""Infinite values included: a goal that is never reached, or an empty mask, counts as the worst
+and does not make the number infinite."""
 
 
 def _alone(value: float) -> Interval:
@@ -283,13 +288,13 @@ def statistics(run: Results) -> list[Statistic]:
     """All statistics of a run, in the order in which they are listed."""
     others = measures_besides_dice(run)
     made = [
-        _dice("dice", "Dice", "%, last round", lambda g: g.dice[:, -1], tested=True),
+        _dice("dice", "Dice", "%, last round", lambda g: g.dice[:, -1], tested="yes"),
         _dice("dice-first", "Dice, first round", "%",
               lambda g: g.dice[:, 0] if g.rounds > 1 else np.full(g.size, np.nan)),
         _dice("dice-median", "Dice, median", "%", lambda g: g.dice[:, -1], interval=_median),
         _mean("empty", "empty masks", "of all objects", lambda g: np.where(
             np.isnan(g.predicted_ml[:, -1]), np.nan, g.predicted_ml[:, -1] == 0
-        ), 0, interval=_total),
+        ), 0, interval=_over_objects(np.sum)),
         *map(_other, others),
         _mean("volume-error", "volume error", "%",
               lambda g: (g.predicted_ml - g.volume_ml)[:, -1] / g.volume_ml[:, -1], 1, "",
@@ -300,9 +305,9 @@ def statistics(run: Results) -> list[Statistic]:
               ""),
         _mean("seconds", "seconds", "per object", lambda g: g.seconds[:, -1], 0, "",
               effort="seconds"),
-        *(dice_within(budget, tested=budget == 10) for budget in BUDGETS),
+        *map(dice_within, BUDGETS),
         _dice("area", f"area to {AREA}", "%",
-              lambda g: annotation_time.area_to(g.dice, g.interactions, AREA), tested=True),
+              lambda g: annotation_time.area_to(g.dice, g.interactions, AREA), tested="yes"),
     ]  # fmt: skip
     for goal in goals_of(run):
         pays = [rounds_that_pay(goal)] if "redrawn-path" in others else []
@@ -320,9 +325,6 @@ def _mean(
     values: Callable[[Any], Floats],
     digits: int = 1,
     better: Better = "lower",
-    *,
-    tested: bool = False,
-    percent: bool = False,
     interval: Callable[[Any, Floats], Interval | None] = _mean_over_cases,
     **more: Any,
 ) -> Statistic:
@@ -331,9 +333,9 @@ def _mean(
         return np.asarray(np.mean(each, axis=0))
 
     return Statistic(
-        name, title, unit, digits, better, percent, of_repeats, interval,
-        of=VolumeSessions, tested="yes" if tested else "on request",
-        pair=lambda first, second: _paired(first, second, of_repeats), fewest=FEWEST, **more,
+        name, title, unit, digits, better, values=of_repeats, interval=interval,
+        of=VolumeSessions, fewest=FEWEST,
+        pair=lambda first, second: _paired(first, second, of_repeats), **more,
     )  # fmt: skip
 
 
@@ -355,11 +357,12 @@ def _other(measure: str) -> Statistic:
     )  # fmt: skip
 
 
-def dice_within(budget: int, *, tested: bool = False) -> Statistic:
+def dice_within(budget: int) -> Statistic:
     """Dice of the last prediction that so many interactions pay for."""
     return _dice(
         f"dice@{budget}", f"Dice within {budget}", "%",
-        lambda g: annotation_time.quality_at(g.dice, g.interactions, budget), tested=tested,
+        lambda g: annotation_time.quality_at(g.dice, g.interactions, budget),
+        tested="yes" if budget == 10 else "on request",
     )  # fmt: skip
 
 
@@ -445,10 +448,9 @@ def _gated(group: VolumeSessions) -> Bits:
     """Whether the challenge's script leaves NSD at 0: where the case's mean Dice is at most 0.2."""
     if group.protocol == "corrected":
         return np.zeros(group.dice.shape, bool)
-    _, cases = np.unique(np.array(group.scenes), return_inverse=True)
-    sums = np.zeros((cases.max() + 1, group.dice.shape[1]))
-    np.add.at(sums, cases, group.dice)
-    return np.asarray((sums / np.bincount(cases)[:, None] <= GATE)[cases])
+    cases = Resampling(group.scenes, resamples=1)
+    means = cases.sums(group.dice) / np.bincount(cases.cluster)[:, None]
+    return np.asarray((means <= GATE)[cases.cluster])
 
 
 def _merged(members: Sequence[VolumeSessions]) -> VolumeSessions:

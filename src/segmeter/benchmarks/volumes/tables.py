@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, SegmeterError
-from segmeter.core.grouping import grouped, grouped_pairs
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import round_from_json
 from segmeter.core.scenes import Scene, Volume
@@ -48,17 +47,6 @@ TABLES = {
         "The paper's rows start from one centre point, though they are labelled 1 PPV."),
 }  # fmt: skip
 """Titles of the paper's tables, and what to know of their rows."""
-
-
-@cache
-def paper_rows(table: int) -> tuple[dict[str, str], ...]:
-    """The rows of a table as text by column, in print order; percent by dataset, if printed.
-
-    >>> paper_rows(3)[0]["average"]
-    '4.83'
-    """
-    rows = parts.published_rows("volumes", "paper_tables.csv")
-    return tuple(row for row in rows if int(row["table"]) == table)
 
 
 def table_of(user: Prompter | Refiner) -> int:
@@ -99,13 +87,7 @@ def averaged(
 
 
 Cells = dict[Column, Callable[[VolumeSessions], Cell]]
-Organ = tuple[str, VolumeSessions]
-"""An organ with one model and prompter."""
-
-
-def prompter_cell(group: VolumeSessions) -> Label:
-    """A prompter by the name that one types."""
-    return Label(typed(group.user))
+PROMPTER: Cells = {Column("prompter"): lambda g: typed(g.user), Column("model"): lambda g: g.model}
 
 
 def prompters_table(groups: Sequence[VolumeSessions]) -> Table:
@@ -119,7 +101,7 @@ def prompters_table(groups: Sequence[VolumeSessions]) -> Table:
     known = {entry.name: entry.summary for entry in catalogue.users}
     first = {group.prompter: group for group in reversed(groups)}
     columns: Cells = {
-        Column("prompter"): prompter_cell,
+        Column("prompter"): lambda g: typed(g.user),
         Column("what a person does"): does,
         Column("interactions", "per object", 1): lambda g: float(g.interactions[:, -1].mean()),
         Column("paper's name"): lambda g: g.prompter_label if g.paper_table else "",
@@ -130,9 +112,6 @@ def prompters_table(groups: Sequence[VolumeSessions]) -> Table:
 def stem(kind: str, groups: Sequence[VolumeSessions]) -> str:
     """The name of a table of one dataset."""
     return f"{kind}-{re.sub(r'[^A-Za-z0-9]+', '-', groups[0].dataset).strip('-').lower()}"
-
-
-PROMPTER: Cells = {Column("prompter"): prompter_cell, Column("model"): lambda g: g.model}
 
 
 def leaderboard(findings: parts.Findings, groups: Sequence[VolumeSessions], goal: float) -> Table:
@@ -162,11 +141,11 @@ def leaderboard(findings: parts.Findings, groups: Sequence[VolumeSessions], goal
 
 def few(group: VolumeSessions) -> str:
     """How intervals are made, or why there are none."""
-    units = counted(len(set(group.clusters)), group.unit)
-    none = f"no intervals with {units}: they need {volumes.FEWEST}."
-    return (
-        none if len(set(group.clusters)) < volumes.FEWEST else f"95 % intervals are over {units}."
-    )
+    many = len(set(group.clusters))
+    units = counted(many, group.unit)
+    if many < volumes.FEWEST:
+        return f"no intervals with {units}: they need {volumes.FEWEST}."
+    return f"95 % intervals are over {units}."
 
 
 def typed(user: str) -> str:
@@ -192,7 +171,11 @@ def paper_tables(groups: Sequence[VolumeSessions], protocol: str) -> list[Block]
 def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], protocol: str) -> Table:
     datasets = list(dict.fromkeys(g.dataset for g in groups))
     labels = {_plain(g.prompter_label) for g in groups}
-    printed = [row for row in paper_rows(number) if _plain(row["prompter"]) in labels]
+    printed = [
+        row
+        for row in parts.published_rows("volumes", "paper_tables.csv")
+        if int(row["table"]) == number and _plain(row["prompter"]) in labels
+    ]
     names = [*datasets, *(d for d in PAPER_DATASETS if printed and d not in datasets)]
     head = [Column("step", digits=0), *map(Column, ("prompter", "model", "interactions"))]
     rows = _own_rows(groups, datasets, names, protocol)
@@ -241,8 +224,7 @@ def _class_dice(group: VolumeSessions, step: int, protocol: str) -> list[tuple[s
     _, _, place = volumes.cases_of(group.keys, group.clusters, group.labels)
     _, first = np.unique(place, return_index=True)
     _, label = np.unique(np.array(group.labels)[first], return_inverse=True)
-    means = np.bincount(place, column) / np.bincount(place)
-    by_class = np.bincount(label, means) / np.bincount(label)
+    by_class, _ = volumes.means_at(label, volumes.means_at(place, column)[0])
     return [(group.dataset, float(mean)) for mean in by_class]
 
 
@@ -261,22 +243,22 @@ _ORGAN_COLUMNS: tuple[tuple[str, Column, Callable[[Any], Any]], ...] = (
 
 def by_organ(groups: Sequence[VolumeSessions]) -> Table:
     """Each organ with each model and prompter: overlap, surfaces, volume and empty masks."""
-    columns: dict[Column, Callable[[Organ], Cell]] = {
-        Column("organ"): lambda at: at[0] or "?",
-        Column("prompter"): lambda at: prompter_cell(at[1]),
-        Column("model"): lambda at: at[1].model,
-        Column("objects", digits=0): lambda at: at[1].labels.count(at[0]),
-    }
-    labels = sorted({label for g in groups for label in g.labels})
-    rows = [(label, g) for label in labels for g in groups if label in g.labels]
-    for values, column, reduced in _ORGAN_COLUMNS:
-        if values in _organ_tables(groups[0]):
-            columns[column] = _organ_cells(rows, values, column, reduced)
-    dataset, protocol = groups[0].dataset, groups[0].protocol
+    shown = [one for one in _ORGAN_COLUMNS if one[0] in _organ_tables(groups[0])]
+    rows: list[list[Cell]] = []
+    for organ in sorted({label for g in groups for label in g.labels}):
+        mine = [g for g in groups if organ in g.labels]
+        cells = [
+            _best_strong([float(reduced(_at_end(g, name, organ))) for g in mine], column.better)
+            for name, column, reduced in shown
+        ]
+        for g, *own in zip(mine, *cells, strict=True):
+            rows.append([organ or "?", typed(g.user), g.model, g.labels.count(organ), *own])
+    head = [*map(Column, ("organ", "prompter", "model")), Column("objects", digits=0)]
     caption = (
-        f"{dataset}: the last round, organ by organ; protocol {protocol}. Bold: best of the organ."
+        f"{groups[0].dataset}: the last round, organ by organ; protocol {groups[0].protocol}. "
+        "Bold: best of the organ."
     )
-    return Table.of(stem("organs", groups), rows, columns, caption)
+    return Table(stem("organs", groups), [*head, *(c for _, c, _ in shown)], rows, caption)
 
 
 def _organ_tables(group: VolumeSessions) -> dict[str, Floats]:
@@ -285,47 +267,33 @@ def _organ_tables(group: VolumeSessions) -> dict[str, Floats]:
     return {**group.others, **sizes, "dice": group.dice, "empty": empty}
 
 
-def _organ_cells(
-    rows: Sequence[Organ], values: str, column: Column, reduced: Callable[[Any], Any]
-) -> Callable[[Organ], Cell]:
-    """The cells of a column, the best of each organ set strong where one direction is better."""
-    found = {}
-    for label, group in rows:
-        mine = [own == label for own in group.labels]
-        tables = [_organ_tables(one)[values] for one in group.repeats or (group,)]
-        ends = np.concatenate([table[mine, -1] for table in tables])
-        found[label, group.key] = float(reduced(ends))
-    organs = grouped_pairs((label, value) for (label, _), value in found.items())
-    pick = max if column.better == "higher" else min
-
-    def cell(at: Organ) -> Cell:
-        value, every = found[at[0], at[1].key], organs[at[0]]
-        # One way alone, or a value that all share, stands out in nothing.
-        best = len(set(every)) > 1 and value == pick(every)
-        return Value(value, best=best) if column.better else value
-
-    return cell
+def _at_end(group: VolumeSessions, name: str, organ: str) -> Floats:
+    mine = [own == organ for own in group.labels]
+    tables = [_organ_tables(one)[name] for one in group.repeats or (group,)]
+    return np.concatenate([table[mine, -1] for table in tables])
 
 
-def instances(groups: Sequence[VolumeSessions], numbers: parts.Numbers) -> Table | None:
+def _best_strong(values: Sequence[float], better: str) -> Sequence[Cell]:
+    """One way alone, or a value that all share, stands out in nothing."""
+    if not better:
+        return values
+    best = max(values) if better == "higher" else min(values)
+    return [Value(v, best=v == best and len(set(values)) > 1) for v in values]
+
+
+def instances(findings: parts.Findings, groups: Sequence[VolumeSessions]) -> list[Table]:
     """Direct pairing and the original's matching, where a case has several instances."""
-    pairs = {g.key: list(zip((s for s, _ in g.keys), g.labels, strict=True)) for g in groups}
+    pairs = {g.key: list(zip(g.scenes, g.labels, strict=True)) for g in groups}
     shared = [g for g in groups if len(set(pairs[g.key])) < len(pairs[g.key])]
-    columns: Cells = {
-        Column("prompter"): lambda g: Label(typed(g.user), protocol=g.protocol),
-        Column("model"): lambda g: g.model,
-        Column("Dice, paired", "%", digits=2, better="higher"): (
-            lambda g: Value.of(numbers[g.key, "dice"])
-        ),
-        Column("Dice, re-matched", "%", digits=2): (
-            lambda g: Value.of(numbers[g.key, "dice-published"])
-        ),
-    }
-    caption = (
-        f"{groups[0].dataset}: each mask with the instance it was prompted for, and the "
-        "original's way, which forgets that and counts a miss twice."
+    table = findings.of_groups(
+        stem("instances", groups),
+        shared,
+        PROMPTER | {Column("prompter"): lambda g: Label(typed(g.user), protocol=g.protocol)},
+        ("dice", "dice-published"),
+        caption=f"{groups[0].dataset}: each mask with the instance it was prompted for, and "
+        "re-matched as in the original, which forgets that and counts a miss twice.",
     )
-    return Table.of(stem("instances", groups), shared, columns, caption) if shared else None
+    return [table] if shared else []
 
 
 _LISTED = 15
@@ -333,22 +301,18 @@ _LISTED = 15
 
 def failures(run: Results, groups: Sequence[VolumeSessions]) -> Table:
     """The objects that come out worst over all models and users of a dataset."""
-    table = run.sql(
-        "select distinct scene, target, area from sessions where dataset = ? order by all",
-        [groups[0].dataset],
-    )
-    sizes = {(row["scene"], row["target"]): row["area"] for row in table.to_pylist()}
-
+    found = run.sql("select distinct dataset, scene, target, area from sessions").to_pylist()
+    sizes = {(row["dataset"], row["scene"], row["target"]): row["area"] for row in found}
     heads = {"Dice": "%, mean", "best": "%", "best by": "", "worst": "%", "worst by": ""}
     columns = [*map(Column, ("case", "object", "class")), Column("voxels", digits=0)]
     columns += [Column(h, u, 1, True) if u else Column(h) for h, u in heads.items()]
     rows: list[list[Cell]] = []
     for key in _by_quality(groups)[:_LISTED]:
-        found = sorted(_last(groups, key), key=lambda one: (one[0], one[1].key))
-        least, worst = found[0]
-        rows.append([*key, worst.labels[worst.keys.index(key)], sizes.get(key)])
-        rows[-1].append(float(np.mean([dice for dice, _ in _last(groups, key)])))
-        for dice, group in (found[-1], (least, worst)):
+        ends = sorted(_last(groups, key), key=lambda one: (one[0], one[1].key))
+        _, worst = ends[0]
+        label, size = worst.labels[worst.keys.index(key)], sizes.get((worst.dataset, *key))
+        rows.append([*key, label, size, float(np.mean([dice for dice, _ in ends]))])
+        for dice, group in (ends[-1], ends[0]):
             rows[-1] += [dice, f"{group.model}, {typed(group.user)}"]
     caption = f"{groups[0].dataset}: the objects with the lowest Dice."
     return Table(stem("failures", groups), columns, rows, caption)

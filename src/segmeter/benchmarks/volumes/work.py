@@ -46,30 +46,19 @@ def work(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
     for protocol in plan.protocols:
         seen = in_protocol(encoded, protocol)
         draws = plan.options["draws"]
-        drawn = [(one, user) for user in users for one in repeats(user, protocol, draws)]
+        drawn = {one.name: (one, user) for user in users for one in repeats(user, protocol, draws)}
         sessions = [
             SimulatedSession(target, one, protocol, start=start)
-            for one, _ in drawn
+            for one, _ in drawn.values()
             for target, starts in zip(scene.targets, starts_of(scene, plan, model), strict=True)
             for start in starts
         ]
         records = run_sessions(scene, seen, sessions, plan)
-        drawn_user = {one.name: user for one, user in drawn}
-        shown = _shown(scene, seen)
-        made = [
-            row | shown | _prompter_columns(drawn_user[one.user.name], one.start)
-            for one, row in _rows(scene, records, seconds_encode, plan)
+        rows += [
+            row | _prompter_columns(drawn[one.user.name][1], one.start)
+            for one, row in _rows(scene, seen, records, seconds_encode, plan)
         ]
-        rows += _told_lost(made, records, seen) if isinstance(seen, LosesPrompts) else made
     return rows
-
-
-def _shown(scene: Volume, encoded: EncodedScene) -> Row:
-    """Modality, and the darkest and brightest value that a network for slices sees."""
-    window = encoded.window if isinstance(encoded, SliceEncodedScene) else None
-    low, high = window or (None, None)
-    modality = scene.modality if isinstance(scene, KnowsItsScan) else ""
-    return {"modality": modality, "window_low": low, "window_high": high}
 
 
 def _prompter_columns(user: User, start: Start | None) -> Row:
@@ -82,21 +71,14 @@ def _prompter_columns(user: User, start: Start | None) -> Row:
     return dict(zip(columns, (user.name + source, label + source, table, count), strict=True))
 
 
-def _told_lost(
-    rows: Sequence[Row], records: Sequence[Trajectory], encoded: LosesPrompts
-) -> Iterator[Row]:
-    """The rows, with the prompts and targets that the network never saw."""
-    targets = {r.simulated.target.id: r.simulated.target.mask for r in records}
-    vanished = {name: encoded.vanishes(mask) for name, mask in targets.items()}
-    lost = [n for r in records for n in encoded.lost_prompts([made.prompts for made in r.rounds])]
-    for row, count in zip(rows, lost, strict=True):
-        gone = vanished[row["target"]]
-        yield row | {"prompts_outside_input": count, "target_vanished": gone}
-
-
 def _rows(
-    scene: Volume, records: Sequence[Trajectory], seconds_encode: float, plan: Plan
+    scene: Volume,
+    encoded: EncodedScene,
+    records: Sequence[Trajectory],
+    seconds_encode: float,
+    plan: Plan,
 ) -> Iterator[tuple[SimulatedSession, Row]]:
+    """All columns that do not depend on the user's name, prompts that the network lost included."""
     # The original's case Dice of each user, class and round: instances re-matched.
     matched = {
         key: published_case_dice(*zip(*masks, strict=True))
@@ -108,12 +90,22 @@ def _rows(
     }  # fmt: skip
     voxel_ml = math.prod(scene.spacing_mm or (1.0, 1.0, 1.0)) / 1000
     outlines = {t.id: whole_path(t, scene.spacing_mm) for t in scene.targets}
+    # The darkest and brightest value that a network for slices sees.
+    window = encoded.window if isinstance(encoded, SliceEncodedScene) else None
+    low, high = window or (None, None)
+    modality = scene.modality if isinstance(scene, KnowsItsScan) else ""
+    loses = encoded if isinstance(encoded, LosesPrompts) else None
+    vanished = {t.id: loses.vanishes(t.mask) for t in scene.targets} if loses else {}
     for record in records:
-        simulated = record.simulated
+        simulated, given = record.simulated, [made.prompts for made in record.rounds]
         rows = rows_of(scene, record, seconds_encode, plan.keep_masks)
         efforts = accumulate(_effort(simulated, made) for made in record.rounds)
-        for row, made, effort in zip(rows, record.rounds, efforts, strict=True):
+        lost = loses.lost_prompts(given) if loses else [None] * len(given)
+        for row, made, effort, outside in zip(rows, record.rounds, efforts, lost, strict=True):
             more: Row = {
+                "modality": modality,
+                "window_low": low,
+                "window_high": high,
                 "cluster": simulated.target.groups.get("patient", scene.id),
                 "target_slices": int(simulated.target.mask.bits.any(axis=(1, 2)).sum()),
                 "volume_ml": simulated.target.mask.area * voxel_ml,
@@ -123,6 +115,8 @@ def _rows(
                 "degrees_of_freedom": float(effort.degrees_of_freedom),
                 **{f"effort_{name}": float(count) for name, count in asdict(effort).items()},
                 "case_dice_published": matched[simulated.name, simulated.target.label, made.number],
+                "prompts_outside_input": outside,
+                "target_vanished": vanished.get(simulated.target.id),
             }
             yield simulated, row | more | _lesions(scene, simulated, made.mask)
 

@@ -43,17 +43,12 @@ def named(asked: str, segmenters: Sequence[Spec]) -> Spec | None:
     return short_names.get(str(Spec.parse(asked))) or by_name.get(asked)
 
 
-def with_own_rules(spec: Spec) -> Spec:
-    """The model with Segment Anything's own rules for masks, where it has them to choose.
-
-    Three masks for one point and the one it trusts most, then the single mask, its logits fed
-    back every round: `masks=zeroshot`.
-    """
-    return with_default(spec, "masks", "zeroshot")
-
-
 def with_default(spec: Spec, option: str, value: str) -> Spec:
-    """The model with an option that it takes, unless another value was asked for."""
+    """The model with an option that it takes, unless another value was asked for.
+
+    `masks=zeroshot` are Segment Anything's own rules: three masks for one point and the one it
+    trusts most, then the single mask, its logits fed back every round.
+    """
     try:
         taken = inspect.signature(catalogue.models.entry(spec.name).make).parameters
     except NotFound:

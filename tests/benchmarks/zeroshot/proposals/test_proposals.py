@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from blobs import Blob, Blobs, position_image
 
-from segmeter.benchmarks.by_group.breakdown import splits
+from segmeter.benchmarks.breakdown import splits
+from segmeter.benchmarks.report_parts import published_rows
 from segmeter.benchmarks.zeroshot.proposals import PROPOSAL_ROWS, Proposals
-from segmeter.benchmarks.zeroshot.proposals.statistics import paper_rows
 from segmeter.benchmarks.zeroshot.proposals.work import groups_of, ranked, work
 from segmeter.core.catalogue import Spec
 from segmeter.core.detection_ground_truth import Category, DetectionGroundTruth, TrueObject
@@ -25,6 +25,8 @@ from segmeter.engine import run_plan
 from segmeter.models.automatic.candidates import crop_candidates
 from segmeter.models.automatic.options import Crop, Options
 from segmeter.store import Run
+
+PAPER = published_rows("zeroshot.proposals", "table6.csv")
 
 SHAPE = (100, 130)
 BOTH: tuple[ProtocolName, ...] = ("published", "corrected")
@@ -184,14 +186,14 @@ def test_a_run_gives_numbers_and_sections(tmp_path: Path) -> None:
 
 
 def test_the_papers_table_is_shipped() -> None:
-    sam = next(row for row in paper_rows() if row["method"] == "SAM")
+    sam = next(row for row in PAPER if row["method"] == "SAM")
     assert (sam["all"], sam["rare"]) == ("59.3", "65.8")
 
 
 def test_the_papers_table_is_the_reference_folders(golden: Path) -> None:
     printed = (golden / "zeroshot" / "tables" / "table6_proposals_lvis_v1.csv").read_text()
     lines = [line.split(",")[1:] for line in printed.splitlines()[1:]]
-    assert [list(row.values())[1:] for row in paper_rows()][: len(lines)] == lines
+    assert [list(row.values())[1:] for row in PAPER][: len(lines)] == lines
 
 
 def test_a_single_output_is_suppressed_in_an_order_that_the_seed_draws() -> None:

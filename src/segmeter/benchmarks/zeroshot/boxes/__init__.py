@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.zeroshot import with_own_rules
+from segmeter.benchmarks.zeroshot import with_default
 from segmeter.benchmarks.zeroshot.boxes.work import GROUND_TRUTH, check_file, digest_of, is_file
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import RunOption
@@ -63,7 +63,7 @@ class Boxes(Declared):
             catalogue.detectors.check(boxes)
         return replace(
             filled,
-            segmenters=tuple(with_own_rules(spec) for spec in plan.segmenters),
+            segmenters=tuple(with_default(s, "masks", "zeroshot") for s in plan.segmenters),
             rounds=1,
             options={**filled.options, "digest": digest_of(boxes)},
         )

@@ -8,7 +8,7 @@ matching), mask IoU and boundary IoU of the mask for that box. Intervals resampl
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
@@ -18,13 +18,12 @@ import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, short_name
-from segmeter.core.benchmarks import Group, Results, SummaryRow
+from segmeter.core.benchmarks import Group, Results
 from segmeter.core.detection_ground_truth import DetectionGroundTruth, coco_layout
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import ProtocolName
 from segmeter.core.scores_by_step import load_tables
-from segmeter.core.sections import Column, Note, Section, Table
+from segmeter.core.sections import Column, Note, Section
 from segmeter.core.seeds import generator
 from segmeter.measures.detection_matching import Cell, pairwise_iou, taken_by
 from segmeter.measures.detections import (
@@ -37,9 +36,14 @@ from segmeter.measures.detections import (
     size_ranges,
 )
 from segmeter.measures.objects import boundary_iou, iou
-from segmeter.stats.comparisons import Paired
-from segmeter.stats.intervals import Floats, Interval, Resampling
-from segmeter.stats.statistics import Statistic, paired_by_draws, percentiles
+from segmeter.stats.intervals import Floats
+from segmeter.stats.statistics import (
+    Drawn,
+    Statistic,
+    mean_of_known,
+    percentiles,
+    statistic_of_draws,
+)
 
 RESAMPLES = 500
 _LVIS_MOST, _COCO_MOST = 300, 100
@@ -53,11 +57,6 @@ class Detections:
     dataset: str
     ground_truths: tuple[DetectionGroundTruth, ...]
     found: tuple[Mapping[str, Any], ...]
-
-    @property
-    def objects(self) -> int:
-        """Objects that detections are scored against."""
-        return sum(not o.crowd for t in self.ground_truths for o in t.objects)
 
     @cached_property
     def ground_truth(self) -> dict[str, Any]:
@@ -85,19 +84,6 @@ class Detections:
         kinds = _KINDS.values()
         return {kind: cells(self.ground_truth, self.found, self.rules(kind)) for kind in kinds}
 
-    @cached_property
-    def taken(self) -> list[dict[int, tuple[float, float]]]:
-        """For each image the objects whose box is found: mask IoU and boundary IoU."""
-        made = []
-        for truth in self.ground_truths:
-            mine = [d for d in self.found if d["image_id"] == truth.image]
-            scores = {}
-            for thing, place in _pairs(truth, mine):
-                masks = truth.objects[thing].mask, Mask.from_coco(mine[place]["segmentation"])
-                scores[thing] = iou(*masks, None), boundary_iou(*masks, None)
-            made.append(scores)
-        return made
-
 
 @dataclass(frozen=True)
 class Scored(Group):
@@ -107,51 +93,37 @@ class Scored(Group):
 
     @property
     def size(self) -> int:
-        return self.detections.objects
+        """Objects that detections are scored against."""
+        return sum(not o.crowd for t in self.detections.ground_truths for o in t.objects)
 
     @cached_property
-    def scores(self) -> dict[Kind, dict[str, float]]:
-        """All that the evaluator prints of masks and boxes; AP of boundaries."""
+    def numbers(self) -> dict[str, Drawn]:
+        """All that the evaluator prints of masks and boxes, AP of boundaries; AP also in draws."""
         found = self.detections
-        made: dict[Kind, dict[str, float]] = {}
-        for kind, paired in found.cells.items():
-            rules = found.rules(kind)
+        made: dict[str, Drawn] = {}
+        for prefix, kind in _KINDS.items():
+            rules, paired = found.rules(kind), found.cells[kind]
             if kind == "boundary":
                 every = matched_scores(paired, rules, self.protocol)
-                made[kind] = {name: value for name, value in every.items() if name in _AP}
+                scores = {name: value for name, value in every.items() if name.startswith("ap")}
             else:
-                made[kind] = evaluator_scores(paired, rules, found.ground_truth, self.protocol)
-        return made
-
-    @cached_property
-    def draws(self) -> dict[Kind, dict[str, Floats]]:
-        """AP of the resampled images."""
-        found = self.detections
-        return {
-            kind: resampled_scores(paired, found.rules(kind), found.weights, self.protocol)
-            for kind, paired in found.cells.items()
-        }
-
-    @cached_property
-    def estimates(self) -> dict[str, Interval]:
-        """AP of masks, boundaries and boxes, and the quality of masks, with limits."""
-        made: dict[str, Interval] = {}
-        for prefix, kind in _KINDS.items():
-            for name, value in self.scores[kind].items():
+                scores = evaluator_scores(paired, rules, found.ground_truth, self.protocol)
+            draws = resampled_scores(paired, rules, found.weights, self.protocol)
+            for name, value in scores.items():
                 if not np.isnan(value):
-                    draws = self.draws[kind].get(name, np.empty(0))
-                    made[f"{prefix}{name}"] = percentiles(value, draws, len(self.keys))
-        return made | _quality(self.detections)
+                    made[f"{prefix}{name}"] = value, draws.get(name, np.empty(0))
+        return made
 
 
 @dataclass(frozen=True, slots=True)
 class FoundObjects(Group):
-    """The objects of a group: IoU with the mask whose box found each, 0 where none did.
+    """The objects of a group: mask IoU and boundary IoU with the mask whose box found each.
 
-    An object's target is its number in its image, from 1 on.
+    `taken` is `(objects, 2)`, NaN where no box did. An object's target is its number in its
+    image, from 1 on.
     """
 
-    iou: Floats
+    taken: Floats
     known: Mapping[tuple[str, str], Mapping[str, str]]
 
     @property
@@ -171,10 +143,11 @@ def groups(run: Results) -> list[Group]:
         axis="rank",
     ):
         found = _detections(tables.dataset, tables.lines.to_pylist())
+        objects = _objects(tables.scenes, found)
         for protocol in run.plan.protocols:
             who = (tables.model, tables.dataset, tables.user, protocol)
             made.append(Scored(*who, tables.keys, tables.clusters, found))
-            made.append(_objects(who, tables.scenes, found))
+            made.append(FoundObjects(*who, *objects))
     return made
 
 
@@ -214,78 +187,62 @@ def _box(text: str) -> list[float]:
 def statistics(run: Results) -> list[Statistic]:
     """AP and AR of masks, boundaries and boxes as the evaluators give them, and mask quality."""
     found = parts.Findings(run).groups(Scored)
-    names = dict.fromkeys(name for group in found for name in group.estimates)
-    return [*map(_statistic, names), _OBJECT_IOU]
+    names = dict.fromkeys(name for group in found for name in group.numbers)
+    return [*map(_statistic, names), *_QUALITY]
 
 
-_OBJECT_IOU = Statistic(
-    "object-iou", "mean IoU of objects", "%", 1, "higher", True,
-    lambda g: g.iou, of=FoundObjects,
-)  # fmt: skip
+def _share(name: str, title: str, values: Callable[[Any], Floats], **more: Any) -> Statistic:
+    return Statistic(name, title, "%", 1, "higher", True, values, of=FoundObjects, **more)
 
 
-_OVERALL = {"ap": "AP", "ap50": "AP50", "ap75": "AP75"}
-_SPLIT = ("small", "medium", "large", "rare", "common", "frequent")
-_AP = _OVERALL | {f"ap-{part}": part for part in _SPLIT}
-_QUALITY = {
-    "boxes-found": "boxes found", "mask-iou": "mask IoU", "mask-boundary-iou": "boundary IoU",
-}  # fmt: skip
-_BOTH = {"ap": "AP, masks", "boundary-ap": "AP, boundaries", "box-ap": "AP, boxes", **_QUALITY}
-_TITLES = {
-    f"{prefix}{name}": f"{title}{of}"
-    for prefix, of in {"": "", "boundary-": ", boundaries", "box-": ", boxes"}.items()
-    for name, title in (_OVERALL | {f"ap-{part}": f"AP {part}" for part in _SPLIT}).items()
-} | _QUALITY
-_COMPARED: dict[str, Kind] = {"ap": "segm", "boundary-ap": "boundary"}
+_QUALITY = [
+    _share("boxes-found", "boxes found", lambda g: np.where(np.isnan(g.taken[:, 0]), 0.0, 1.0),
+           interval=lambda _, found: percentiles(float(found.mean()), np.empty(0)), tested="no"),
+    _share("mask-iou", "mask IoU", lambda g: g.taken[:, 0], interval=mean_of_known, tested="no"),
+    _share("mask-boundary-iou", "boundary IoU", lambda g: g.taken[:, 1], interval=mean_of_known,
+           tested="no"),
+    _share("object-iou", "mean IoU of objects", lambda g: np.nan_to_num(g.taken[:, 0])),
+]  # fmt: skip
+"""How many boxes are found, the masks of those, and IoU of objects, 0 where none was found."""
 
 
 def _statistic(name: str) -> Statistic:
-    kind = _COMPARED.get(name)
-    return Statistic(
-        name,
-        _TITLES.get(name, name.upper()),
-        "%",
-        1,
-        "higher",
-        percent=True,
-        whole=lambda g: g.estimates.get(name),
-        of=Scored,
-        tested="no" if kind is None else "yes",
-        pair=None if kind is None else lambda a, b: _compared(a, b, kind),
-    )
+    prefix = next(p for p in ("boundary-", "box-", "") if name.startswith(p))
+    measure, _, part = name.removeprefix(prefix).partition("-")
+    of = {"boundary-": ", boundaries", "box-": ", boxes", "": ""}[prefix]
+    return statistic_of_draws(
+        name, f"{measure.upper()} {part}".strip() + of, lambda g: g.numbers.get(name), unit="%",
+        digits=1, better="higher", percent=True, of=Scored,
+        tested="yes" if name in ("ap", "boundary-ap") else "no",
+    )  # fmt: skip
 
 
-def _quality(found: Detections) -> dict[str, Interval]:
-    """Mean mask IoU and boundary IoU of objects whose box is found, and the share of these."""
-    images = [t.image for t, taken in zip(found.ground_truths, found.taken, strict=True)
-              for _ in taken]  # fmt: skip
-    if not images:
-        return {}
-    scores = np.array([score for taken in found.taken for score in taken.values()])
-    drawn = Resampling(images, seed=found.dataset)
-    return {
-        "boxes-found": Interval(len(images) / found.objects, np.nan, np.nan),
-        "mask-iou": drawn.interval(scores[:, 0]),
-        "mask-boundary-iou": drawn.interval(scores[:, 1]),
-    }
+_Facts = dict[tuple[str, str], dict[str, str]]
 
 
 def _objects(
-    who: tuple[str, str, str, ProtocolName], scenes: Sequence[str], found: Detections
-) -> FoundObjects:
-    values: dict[tuple[str, str], float] = {}
-    known: dict[tuple[str, str], dict[str, str]] = {}
+    scenes: Sequence[str], found: Detections
+) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...], Floats, _Facts]:
+    """Keys, images, quality and class and size of all objects."""
+    values: dict[tuple[str, str], tuple[float, float]] = {}
+    known: _Facts = {}
     sizes = {name: area for name, area in size_ranges("corrected").items() if name != "all"}
-    for scene, truth, taken in zip(scenes, found.ground_truths, found.taken, strict=True):
+    for scene, truth in zip(scenes, found.ground_truths, strict=True):
         names = {category.id: category.name for category in truth.categories}
+        mine = [d for d in found.found if d["image_id"] == truth.image]
+        taken = dict(_pairs(truth, mine))
         for number, thing in enumerate(truth.objects):
-            if not thing.crowd:
-                key = (scene, str(number + 1))
-                values[key] = taken.get(number, (0.0, 0.0))[0]
-                size = next(name for name, (_, high) in sizes.items() if thing.area <= high)
-                known[key] = {"class": names.get(thing.category, ""), "size": size}
+            if thing.crowd:
+                continue
+            key = (scene, str(number + 1))
+            values[key] = np.nan, np.nan
+            if number in taken:
+                masks = thing.mask, Mask.from_coco(mine[taken[number]]["segmentation"])
+                values[key] = iou(*masks, None), boundary_iou(*masks, None)
+            size = next(name for name, (_, high) in sizes.items() if thing.area <= high)
+            known[key] = {"class": names.get(thing.category, ""), "size": size}
     images = tuple(scene for scene, _ in values)
-    return FoundObjects(*who, tuple(values), images, np.array(list(values.values())), known)
+    return tuple(values), images, np.array(list(values.values())).reshape(-1, 2), known
 
 
 def _pairs(
@@ -305,48 +262,36 @@ def _pairs(
     return [(things[t], place) for t, place in zip(taken, ranked, strict=True) if t >= 0]
 
 
-def _compared(first: Scored, second: Scored, kind: Kind) -> Paired | None:
-    """AP on the same resampled images."""
-    value = first.scores[kind]["ap"] - second.scores[kind]["ap"]
-    gaps = first.draws[kind]["ap"] - second.draws[kind]["ap"]
-    return paired_by_draws(value, gaps, first.size, len(first.keys))
-
-
+_SPLIT = ("small", "medium", "large", "rare", "common", "frequent")
+_AP = ("ap", "ap50", "ap75", *(f"ap-{part}" for part in _SPLIT))
+_BOTH = ("ap", "boundary-ap", "box-ap", "boxes-found", "mask-iou", "mask-boundary-iou")
 _PRECISION = (
     "Average precision of the masks over all thresholds of IoU, at 0.5 and at 0.75, and by the "
     "size of objects or how frequent their class is."
 )
 _RULE = (
-    "Each box is used twice: alone, then with the logits of the mask shown. The first SAM "
-    "returns three masks for a box alone and shows the one with the highest score; SAM 2 treats a "
-    "box as two points and shows its single mask. A mask has its box's class and score. "
-    "Boundary AP "
-    "matches by the smaller of mask IoU and boundary IoU. Mask IoU and boundary IoU are means "
-    "over objects whose box is found at an IoU of 0.5; AP on COCO falls where annotations are "
-    "coarse, so read AP and boundary quality together. **published** counts an object of "
-    "exactly 32 x 32 or 96 x 96 pixels in both sizes, **corrected** in one."
+    "Each box is used twice: alone, then with the logits of the mask shown. Boundary AP matches by "
+    "the smaller of mask IoU and boundary IoU. Mask IoU and boundary IoU are means over objects "
+    "whose box is found at an IoU of 0.5; AP on COCO falls where annotations are coarse, so read "
+    "AP and boundary quality together. **published** counts an object of exactly 32 x 32 or "
+    "96 x 96 pixels in both sizes, **corrected** in one."
 )
 
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     found = parts.Findings(run, short_name)
+    by: parts.By = {**parts.DATA, Column("boxes"): lambda row: row.user}
+    texts: dict[str, Any] = {"by": by, "note": "95 % intervals from resampling images."}
+    by_size = found.table("boxes-ap", found.rows, _AP, caption="AP of the masks", **texts)
     blocks = [
         *parts.best_answer(found.leading, ("ap", "box-ap"), found.cards),
-        _table("boxes", found.leading, _BOTH, "Masks and boxes"),
+        found.table("boxes", found.leading, _BOTH, caption="Masks and boxes", **texts),
         Note(f"{_RULE} {OWN_RULES}"),
         Note(NOT_REPRODUCIBLE, "warning"),
     ]
-    by_size = _table("boxes-ap", found.rows, _AP, "AP of the masks")
     return [
         Section("Results", blocks=blocks),
         Section("Average precision by size and class", _PRECISION, [by_size]),
         *found.difference_section(),
     ]
-
-
-def _table(name: str, rows: Sequence[SummaryRow], titles: Mapping[str, str], caption: str) -> Table:
-    measures = {m: Column(title, "%", 1, better="higher") for m, title in titles.items()}
-    by: parts.By = {**parts.DATA, Column("boxes"): lambda row: row.user}
-    note = "95 % intervals from resampling images."
-    return parts.summary_table(name, rows, measures, by=by, caption=caption, note=note)

@@ -125,7 +125,13 @@ def boxes_for(
             Boxed([float(n) for n in r["bbox"]], int(r["category_id"]), float(r["score"]))
             for r in mine
         ]
-    _refuse_other_classes(source, scene, ground_truth)
+    # The catalogue's detectors number classes as COCO does; LVIS, for one, does not.
+    names = {category.id: category.name for category in ground_truth.categories}
+    if not names.keys() <= set(COCO_CATEGORIES) or names.get(1, "person") != "person":
+        raise BadInput(
+            f"{scene.name}: detector '{source_name(source)}' knows COCO's classes, and this data"
+            " numbers others; use boxes=ground truth or a file of boxes with its category ids"
+        )
     found = _detector(source, folder_of(near)).detect(scene.pixels)
     return [Boxed(d.xywh, d.category, d.score) for d in found]
 
@@ -136,16 +142,6 @@ def check_file(source: str, header: Mapping[str, Any]) -> None:
         check_detections(header, _records(source), "bbox")
     except BadInput as error:
         raise BadInput(f"'{source}': {error}") from error
-
-
-def _refuse_other_classes(source: str, scene: Scene, ground_truth: DetectionGroundTruth) -> None:
-    """The catalogue's detectors number classes as COCO does; LVIS, for one, does not."""
-    names = {category.id: category.name for category in ground_truth.categories}
-    if not names.keys() <= set(COCO_CATEGORIES) or names.get(1, "person") != "person":
-        raise BadInput(
-            f"{scene.name}: detector '{source_name(source)}' knows COCO's classes, and this data"
-            " numbers others; use boxes=ground truth or a file of boxes with its category ids"
-        )
 
 
 @lru_cache(maxsize=4)

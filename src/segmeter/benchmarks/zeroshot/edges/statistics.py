@@ -79,25 +79,16 @@ STATISTICS = [
 
 
 _PROTOCOLS = (
-    "**published**: edges as the public reproduction makes them: boxes suppressed in batches of "
-    "64 points and again, zeros around the image (its frame is an edge where a mask touches "
-    "it), a boundary of two pixels, smoothed, thinned by the structured-edges toolbox, cut to 8 "
-    "bits; AP sums 101 samples over 100.\n\n**corrected**: suppressed once, outermost pixels "
-    "repeated, pixels just outside the mask, thinned along the gradient of the mask that won; AP "
-    "under the upper envelope, R50 the largest recall at a precision of half.\n\nBoundary pixels "
-    "are matched exactly, the same way every time, in both; the original matcher draws at random "
-    "and differs in the fourth decimal."
+    "**published**: edges as the public reproduction makes them, suppressed twice, thinned by the "
+    "structured-edges toolbox and cut to 8 bits; the frame of the image is an edge where a mask "
+    "touches it.\n\n**corrected**: suppressed once, outermost pixels repeated, thinned along the "
+    "gradient of the mask that won.\n\nBoundary pixels are matched exactly in both; the original "
+    "matcher draws at random and differs in the fourth decimal."
 )
 _GAP = (
-    "The paper does not say how edges were thinned, what the outer boundary is, or how the image "
-    "is padded; a public reproduction got .746 for the paper's .768. A run of SAM's largest "
-    "network within .74 to .77 agrees with both."
+    "The paper does not say how edges were thinned or padded; a public reproduction got .746 for "
+    "its .768. A run of SAM's largest network within .74 to .77 agrees with both."
 )
-
-
-def paper_rows() -> list[dict[str, str]]:
-    """Table 5 of the paper's supplement, and a reproduction's numbers."""
-    return parts.published_rows("zeroshot.edges", "table5.csv")
 
 
 def sections(run: Results) -> list[Section]:
@@ -120,7 +111,7 @@ def sections(run: Results) -> list[Section]:
             ),
             parts.printed_table(
                 f"{dataset}-table5",
-                paper_rows(),
+                parts.published_rows("zeroshot.edges", "table5.csv"),
                 {"method": "method", "year": "year", "zero_shot": "zero-shot"},
                 {name: name.upper() for name in MEASURES},
                 3,

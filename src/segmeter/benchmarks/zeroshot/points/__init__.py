@@ -7,7 +7,7 @@ from dataclasses import replace
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.sessions import CONSISTENCY, rows_of, simulate_all
 from segmeter.benchmarks.starts import NO_START
-from segmeter.benchmarks.zeroshot import named, short_name, with_own_rules
+from segmeter.benchmarks.zeroshot import named, short_name, with_default
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row, RunOption
 from segmeter.core.capabilities import RunsUsersIndependently, capable
@@ -43,7 +43,7 @@ class Points(Declared):
 
     def plan(self, plan: Plan) -> Plan:
         filled = self.filled(plan)
-        segmenters = tuple(with_own_rules(spec) for spec in plan.segmenters)
+        segmenters = tuple(with_default(spec, "masks", "zeroshot") for spec in plan.segmenters)
         baseline = filled.options["baseline"]
         if baseline and named(baseline, segmenters) is None:
             known = ", ".join(short_name(str(spec)) for spec in segmenters)

@@ -103,7 +103,6 @@ STATISTICS = [
 """mIoU@1 to 9 and the oracle's, each of a dataset and over datasets; responses to prompts."""
 
 
-_MOST_DOTS = 8
 _SHOWN = ("iou@1", "oracle@1", *(f"iou@{n}" for n in POINTS[1:]))
 _PROTOCOLS = (
     "**published** and **corrected** differ where a prediction is perfect (published clicks the "
@@ -118,11 +117,20 @@ def sections(run: Results) -> list[page.Section]:
     found = parts.Findings(run, short_name)
     top = [r for r in found.rows if r.dataset == ALL] or found.rows
     leading = [r for r in top if r.protocol == found.lead]
+    rule = "The oracle takes the best of the masks that a model offers after one point."
+    detail = f"{rule} Protocol {found.lead}."
+    blocks: list[page.Block] = [
+        *parts.best_answer(leading, ("iou@1", "oracle@1"), found.cards, detail),
+        *followed_notes(run),
+        _table(found, "points", top, "mIoU after N points and the oracle's after one"),
+        page.Note(f"{_PROTOCOLS} {OWN_RULES}"),
+        page.Note(NOT_REPRODUCIBLE, "warning"),
+    ]
     return [
-        _overview(found, top, leading),
+        page.Section("Results", blocks=blocks),
         *_side_by_side(found),
         _growth(leading),
-        _by_dataset(found),
+        *([] if top is found.rows else [_by_dataset(found)]),
         *response_sections(run),
         *found.difference_section(folded=True),
     ]
@@ -134,21 +142,6 @@ def baseline_of(run: Results) -> str:
     return str(named(asked, run.plan.segmenters) or run.plan.segmenters[0])
 
 
-def _overview(
-    found: parts.Findings, top: Sequence[SummaryRow], leading: Sequence[SummaryRow]
-) -> page.Section:
-    rule = "The oracle takes the best of the masks that a model offers after one point."
-    detail = f"{rule} Protocol {found.lead}."
-    blocks: list[page.Block] = [
-        *parts.best_answer(leading, ("iou@1", "oracle@1"), found.cards, detail),
-        *followed_notes(found.run),
-        _table(found, "points", top, "mIoU after N points and the oracle's after one"),
-        page.Note(f"{_PROTOCOLS} {OWN_RULES}"),
-        page.Note(NOT_REPRODUCIBLE, "warning"),
-    ]
-    return page.Section("Results", blocks=blocks)
-
-
 def _table(
     found: parts.Findings, name: str, rows: Sequence[SummaryRow], caption: str
 ) -> page.Table:
@@ -157,7 +150,7 @@ def _table(
 
 
 def _side_by_side(found: parts.Findings) -> list[page.Section]:
-    """Each model minus the baseline on every dataset, sorted; dots for its oracle."""
+    """Each model minus the baseline on every dataset, sorted, and the same of its oracle."""
     baseline = short_name(baseline_of(found.run))
     turned = (side for d in found.differences for side in (d, d.turned) if d.protocol == found.lead)
     asked = [d for d in turned if (d.statistic, d.second) == ("iou@1", baseline)]
@@ -171,62 +164,36 @@ def _side_by_side(found: parts.Findings) -> list[page.Section]:
         mine, other = (means[model, d.dataset, d.user] for model in (d.first, baseline))
         return 100 * float(mine["oracle@1"].mean() - other["iou@1"].mean())
 
-    by_model = grouped(gaps, lambda d: f"{d.first}, {d.user}")
+    several = len({(d.first, d.user) for d in gaps}) > 1
     named: dict[page.Column, Callable[[Difference], page.Cell]] = {
         page.Column("model"): lambda d: d.first,
         page.Column("user"): lambda d: d.user,
     }
     columns: dict[page.Column, Callable[[Difference], page.Cell]] = {
         page.Column("data"): lambda d: d.dataset,
-        **(named if len(by_model) > 1 else {}),
+        **(named if several else {}),
         page.Column("one point minus baseline", "% points", 1, plot=True): page.Value.of,
         page.Column("oracle minus baseline", "% points", 1): oracle,
     }
-    who = "Models" if len(by_model) > 1 else gaps[0].first
-    caption = f"{who} minus {baseline}, dataset by dataset"
-    blocks: list[page.Block] = [page.Table.of("points-baseline", gaps, columns, caption)]
-    if max(map(len, by_model.values())) <= _MOST_DOTS:  # dots with many labels cannot be read
-        charts = [_dots(title, own, oracle) for title, own in by_model.items()]
-        blocks.insert(0, page.Multiples(charts))
+    caption = f"{'Models' if several else gaps[0].first} minus {baseline}, dataset by dataset"
     text = (
-        f"Difference to **{baseline}** at one point, dataset by dataset, the greatest first; "
-        "whiskers are 95 % intervals of the paired difference. The oracle takes the best of the "
-        "masks that the model offers."
+        f"Difference to **{baseline}** at one point, dataset by dataset, the greatest first, with "
+        "95 % intervals of the paired difference. The oracle takes the best of the masks that the "
+        "model offers."
     )
-    return [page.Section("Side by side with the baseline", text, blocks)]
-
-
-def _dots(
-    title: str, gaps: Sequence[Difference], oracle: Callable[[Difference], float]
-) -> page.Chart:
-    many = len(gaps)
-    places = np.arange(1, many + 1)
-    values, low, high = np.array([(d.value, d.low, d.high) for d in gaps]).T
-    names = [d.dataset for d in gaps]
-    return page.Chart(
-        title,
-        page.Axis("dataset, by difference", low=0.5, high=many + 0.5, ticks=[], digits=0),
-        page.Axis("mIoU, % points"),
-        [
-            page.Line("equal", [0.5, many + 0.5], [0.0, 0.0], role="guide"),
-            page.Points("one point", places, values, names, low, high),
-            page.Points("oracle", places, [*map(oracle, gaps)], ["oracle", *[""] * (many - 1)]),
-        ],
-    )
+    table = page.Table.of("points-baseline", gaps, columns, caption)
+    return [page.Section("Side by side with the baseline", text, [table])]
 
 
 def _growth(leading: Sequence[SummaryRow]) -> page.Section:
-    held = {(r.key, r.statistic): r for r in leading}
+    axes = page.Axis("points", ticks=POINTS, digits=0), page.Axis("mIoU, %")
     charts = []
-    for dataset, user in dict.fromkeys(key[1:3] for key, _ in held):
+    for (dataset, user), rows in grouped(leading, lambda row: row.key[1:3]).items():
+        held = {(row.model, row.statistic): row for row in rows}
         lines = [
-            parts.line_of(
-                key[0], {n: held[key, f"iou@{n}"] for n in POINTS if (key, f"iou@{n}") in held}
-            )
-            for key in dict.fromkeys(key for key, _ in held)
-            if key[1:3] == (dataset, user)
+            parts.line_of(model, {n: row for n in POINTS if (row := held.get((model, f"iou@{n}")))})
+            for model in dict.fromkeys(row.model for row in rows)
         ]
-        axes = page.Axis("points", ticks=POINTS, digits=0), page.Axis("mIoU, %")
         charts.append(page.Chart(f"mIoU after N points: {dataset}, {user}", *axes, lines))
     text = "Mean IoU after each number of points; bands are 95 % intervals from resampling images."
     return page.Section("Quality by number of points", text, [page.Multiples(charts)])

@@ -7,9 +7,8 @@ images), and every pair of groups is tested by permuting the groups of whole ima
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
@@ -22,11 +21,11 @@ from segmeter.core.benchmarks import Benchmark, Difference, Group, Results, Row
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
-from segmeter.core.sections import Block, Cell, Column, Label, Note, Section, Table, Value
+from segmeter.core.sections import Cell, Column, Label, Note, Section, Table, Value
 from segmeter.core.wording import counted
-from segmeter.datasets.groups import Groups, read_groups
+from segmeter.datasets.groups import read_groups
 from segmeter.stats.fairness import GroupDifference, GroupMean, group_differences, group_means
-from segmeter.stats.intervals import Floats, Interval
+from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic, corrected_together
 
 _MOST_COMPARED = 12
@@ -63,14 +62,11 @@ def breakdown(
     found = splits(benchmark, run, by, groups)
     both = {"published", "corrected"} <= set(run.plan.protocols)
     led = [split for split in found if not both or split.protocol == "corrected"]
-    blocks: list[Block] = [_means(found, by), *_costs(led, by, objects, rate)]
-    if any(split.differences for split in found):
-        blocks.append(_differences(found, by))
+    tables = [_means(found, by), *_costs(led, by, objects, rate), *_differences(found, by)]
     many = max(len(split.means) for split in found)
-    if many > _MOST_COMPARED:
-        text = f"{many} groups are too many to compare pair by pair; at most {_MOST_COMPARED}."
-        blocks.append(Note(text))
-    return Section(f"Results by {by}", blocks=[*blocks, Note(_METHOD)])
+    text = f"{many} groups are too many to compare pair by pair; at most {_MOST_COMPARED}."
+    notes = [text, _METHOD] if many > _MOST_COMPARED else [_METHOD]
+    return Section(f"Results by {by}", blocks=[*tables, *map(Note, notes)])
 
 
 def splits(benchmark: Benchmark, run: Results, by: str, groups: Path | None = None) -> list[Split]:
@@ -90,16 +86,13 @@ def splits(benchmark: Benchmark, run: Results, by: str, groups: Path | None = No
     if not values:
         raise BadInput(f"benchmark '{benchmark.name}' has no statistic of single objects to split")
     chosen = list({group.key: group for group, _, _ in values}.values())
-    named = TargetGroups(known_of_groups(run, chosen, by), by, groups)
-    made = [_split(group, card, found, named) for group, card, found in values]
-    if not any(split.means for split in made):
-        raise named.unknown()
-    return made
+    named = groups_of_targets(known_of_groups(run, chosen, by), by, groups)
+    return [_split(group, card, found, named) for group, card, found in values]
 
 
-def _split(group: Group, card: Statistic, values: Floats, named: TargetGroups) -> Split:
+def _split(group: Group, card: Statistic, values: Floats, named: Mapping[Key, str | None]) -> Split:
     kept = np.flatnonzero(~np.isnan(values))
-    names = [named.of[(group.dataset, *group.keys[i])] for i in kept]
+    names = [named[(group.dataset, *group.keys[i])] for i in kept]
     clusters = [group.clusters[i] for i in kept]
     seed = (*group.key, card.name)
     means = [
@@ -123,19 +116,13 @@ _WHERE: dict[Column, Told] = {
 _STATISTIC: dict[Column, Told] = {Column("statistic"): lambda r: titled(r[0].statistic)}
 
 
-def _known(found: Interval | None) -> Value:
-    """An interval as a cell; without limits where there are none."""
-    lost = found is not None and np.isnan([found.low, found.high]).any()
-    return replace(Value.of(found), low=None, high=None) if lost else Value.of(found)
-
-
 def _means(found: Sequence[Split], by: str) -> Table:
     columns: dict[Column, Told] = {
         **_WHERE,
         Column("model"): lambda r: Label(r[0].model, protocol=r[0].protocol),
         **_STATISTIC,
         Column(by): lambda r: r[1].group,
-        Column("mean", "95 % interval", 2, plot=True): lambda r: _known(r[1].interval),
+        Column("mean", "95 % interval", 2, plot=True): lambda r: Value.of(r[1].interval),
         Column("objects", digits=0): lambda r: r[1].targets,
         Column("images", digits=0): lambda r: r[1].images,
     }
@@ -145,22 +132,22 @@ def _means(found: Sequence[Split], by: str) -> Table:
 
 def _costs(found: Sequence[Split], by: str, objects: int, rate: float | None) -> list[Table]:
     """Clicks per object, and hours and money for so many objects, as if all were of one group."""
-    clicks = {
-        (s.model, s.dataset, s.user, mean.group): mean.interval
+    effort = {
+        (s.statistic.effort, s.model, s.dataset, s.user, mean.group): mean.interval
         for s in found
-        if s.statistic.effort == "clicks"
         for mean in s.means
     }
 
+    def clicks(r: tuple[Split, Any]) -> Cell:
+        return Value.of(effort.get(("clicks", r[0].model, r[0].dataset, r[0].user, r[1].group)))
+
     def times(factor: float) -> Told:
-        return lambda r: _known(r[1].interval).times(objects / 3600 * factor)
+        return lambda r: Value.of(r[1].interval).times(objects / 3600 * factor)
 
     columns: dict[Column, Told] = {
         **_WHERE,
         Column(by): lambda r: r[1].group,
-        Column("clicks", "per object", 2): lambda r: _known(
-            clicks.get((r[0].model, r[0].dataset, r[0].user, r[1].group))
-        ),
+        Column("clicks", "per object", 2): clicks,
         Column("time", "hours", 1): times(1.0),
         **({} if rate is None else {Column("money", f"at {rate:g} per hour", 0): times(rate)}),
         Column("objects", "measured", 0): lambda r: r[1].targets,
@@ -173,7 +160,7 @@ def _costs(found: Sequence[Split], by: str, objects: int, rate: float | None) ->
     return [Table.of(f"by-{by}-costs", records, columns, title, text)] if records else []
 
 
-def _differences(found: Sequence[Split], by: str) -> Table:
+def _differences(found: Sequence[Split], by: str) -> list[Table]:
     columns: dict[Column, Told] = {
         **_WHERE,
         **_STATISTIC,
@@ -185,7 +172,7 @@ def _differences(found: Sequence[Split], by: str) -> Table:
     }
     records = [(split, d) for split in found for d in split.differences]
     title = f"Differences between groups of {by}"
-    return Table.of(f"by-{by}-differences", records, columns, title)
+    return [Table.of(f"by-{by}-differences", records, columns, title)] if records else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,20 +188,19 @@ class GroupedDifference:
     comparisons: int
 
     def sentence(self) -> str:
-        """One sentence: which model has more in the group, by how much, and if it is significant.
+        """One sentence: how much the models differ in the group, and if it is significant.
 
         >>> d = Difference("a", "b", "x", "u", "corrected", "noc@90", -1.5, -2.0, -1, 0.01, 0.02, 9)
         >>> GroupedDifference("size", "small", d, 2).sentence()
-        'size small, 9 objects: a has 1.50 less noc@90 than b (95 % interval 1.00 to 2.00 less), significant (p 0.020, Holm over 2 comparisons).'
+        'size small, 9 objects: noc@90 of a minus b is -1.50 (95 % interval -2.00 to -1.00), significant (p 0.020, Holm over 2 comparisons).'
         """  # noqa: E501  # one line of output
         d = self.difference
-        objects = counted(d.targets, "object")
+        where = f"{self.by} {self.group}, {counted(d.targets, 'object')}"
+        limits = Value.of(d).limits(2, "95 % interval ")
+        amount = f"{d.statistic} of {d.first} minus {d.second} is {d.value:+.2f} {limits}".strip()
         over = f"(p {d.p_holm:.3f}, Holm over {counted(self.comparisons, 'comparison')})"
         sure = d.too_few or f"{'' if d.significant else 'not '}significant {over}"
-        amount = f"has {_signed(d.value)} {d.statistic} than {d.second}{_interval(d)}"
-        if d.value == 0:
-            amount = f"has as much {d.statistic} as {d.second}{_interval(d)}"
-        return f"{self.by} {self.group}, {objects}: {d.first} {amount}, {sure}."
+        return f"{where}: {amount}, {sure}."
 
 
 def differences_by_group(
@@ -230,9 +216,12 @@ def differences_by_group(
             f"rows of '{run.plan.benchmark}' are not of objects; models are compared by group in "
             "sessions with users, and 'segmeter report RUN --by' compares groups here"
         )
-    members = TargetGroups(said_of_targets(run, by), by, groups).members()
+    named = groups_of_targets(said_of_targets(run, by), by, groups)
+    members = grouped_pairs((group, key) for key, group in named.items() if group is not None)
     found = [
-        (group, d) for group, keys in members.items() for d in benchmark.differences(run.only(keys))
+        (group, d)
+        for group in sorted(members)
+        for d in benchmark.differences(run.only(set(members[group])))
     ]
     family = attrgetter("dataset", "user", "protocol", "statistic")
     corrected = corrected_together([d for _, d in found], family)
@@ -241,20 +230,6 @@ def differences_by_group(
         GroupedDifference(by, group, d, counts[family(d)])
         for (group, _), d in zip(found, corrected, strict=True)
     ]
-
-
-def _signed(value: float) -> str:
-    return f"{abs(value):.2f} {'more' if value > 0 else 'less'}"
-
-
-def _interval(d: Difference) -> str:
-    """In brackets, where images differ and so give one."""
-    if math.isnan(d.low) or math.isnan(d.high) or d.low == d.high:
-        return ""
-    if d.high <= 0:
-        return f" (95 % interval {abs(d.high):.2f} to {abs(d.low):.2f} less)"
-    low = f"{d.low:.2f}" if d.low >= 0 else _signed(d.low)
-    return f" (95 % interval {low} to {_signed(d.high)})"
 
 
 _BANDS = {
@@ -302,42 +277,33 @@ Key = tuple[str, str, str]
 GroupsOfTargets = Mapping[Key, Mapping[str, str]]
 
 
-class TargetGroups:
-    """The group of every target of a run under one heading (`size`, `class`, ...)."""
+def groups_of_targets(
+    known: GroupsOfTargets, by: str, file: Path | None = None
+) -> dict[Key, str | None]:
+    """The group of every target under one heading (`size`, `class`, ...); None for no group.
 
-    def __init__(self, known_groups: GroupsOfTargets, by: str, groups: Path | None = None) -> None:
-        self.by, self._groups_of = by, known_groups
-        self._file: Groups | None = None if groups is None else read_groups(groups)
-        names = [known.get(by) or None for known in known_groups.values()]
-        if self._file is not None:
-            aliases = [_aliases(key) for key in known_groups]
-            self._file.check({name for both in aliases for name in both})
-            names = self._file.of(aliases, by)
-        self.of = dict(zip(known_groups, names, strict=True))
-        """The group of each target; None for one that has none."""
-
-    def members(self) -> dict[str, set[Key]]:
-        """The targets of each group, groups in the order of their names."""
-        found = grouped_pairs((group, key) for key, group in self.of.items() if group is not None)
-        if not found:
-            raise self.unknown()
-        return {group: set(found[group]) for group in sorted(found)}
-
-    def unknown(self) -> BadInput:
-        """The sentence for a heading that no target has."""
-        if self._file is not None:
-            known = f"'{self._file.path}' has {', '.join(self._file.attributes)}"
-        elif not any(target for _, _, target in self._groups_of):
-            return BadInput(
-                f"whole images are judged here, which have no '{self.by}'; name the group of "
-                "each in a CSV of mask,group, an image's name as its mask, with --groups FILE"
-            )
-        else:
-            held = self._groups_of.values()
-            names = sorted({name for known in held for name, value in known.items() if value})
-            offered = [*names, *(name for name in _BANDS if name not in names)]
-            known = f"rows know {', '.join(offered)}; --groups FILE brings your own"
-        return BadInput(f"no mask has a group under '{self.by}'; {known}")
+    BadInput where no target has one.
+    """
+    given = None if file is None else read_groups(file)
+    names = [facts.get(by) or None for facts in known.values()]
+    if given is not None:
+        aliases = [_aliases(key) for key in known]
+        given.check({name for both in aliases for name in both})
+        names = given.of(aliases, by)
+    if any(names):
+        return dict(zip(known, names, strict=True))
+    if given is not None:
+        offered = f"'{given.path}' has {', '.join(given.attributes)}"
+    elif any(target for _, _, target in known):
+        held = sorted({name for facts in known.values() for name, value in facts.items() if value})
+        offered = f"rows know {', '.join(dict.fromkeys((*held, *_BANDS)))}; --groups FILE brings "
+        offered += "your own"
+    else:
+        raise BadInput(
+            f"whole images are judged here, which have no '{by}'; name the group of each in a CSV "
+            "of mask,group, an image's name as its mask, with --groups FILE"
+        )
+    raise BadInput(f"no mask has a group under '{by}'; {offered}")
 
 
 def known_of_groups(run: Results, groups: Sequence[Group], by: str) -> GroupsOfTargets:
@@ -370,32 +336,28 @@ def said_of_targets(run: Results, by: str) -> dict[Key, dict[str, str]]:
             known.setdefault("organ", known["class"])
         found[row["dataset"], row["scene"], row["target"]] = known
     if by in _BANDS and not any(by in known for known in found.values()):
-        derived = _derived(run, rows, by)
-        found = {key: {**known, by: derived.get(key, "")} for key, known in found.items()}
+        for key, name in _derived(run, rows, by):
+            found.get(key, {})[by] = name
     return found
 
 
-def _derived(run: Results, rows: Sequence[Row], by: str) -> dict[Key, str]:
+def _derived(run: Results, rows: Sequence[Row], by: str) -> Iterator[tuple[Key, str]]:
     """The group of each target by `size`, `shape` or `boundary`, where it is known.
 
     Sizes are COCO's, in pixels. A boundary is its outline over that of a square of the same
     area. Shapes are read off the targets themselves, so the data has to be available.
     """
     if by == "shape":
-        return {
-            (dataset, scene, target.id): shape_group(target.mask)
-            for dataset, scene in dict.fromkeys((row["dataset"], row["scene"]) for row in rows)
-            for target in run.scene(dataset, scene).targets
-            if target.mask
-        }
-    found = {}
+        for dataset, scene in dict.fromkeys((row["dataset"], row["scene"]) for row in rows):
+            targets = (target for target in run.scene(dataset, scene).targets if target.mask)
+            yield from (((dataset, scene, t.id), shape_group(t.mask)) for t in targets)
+        return
     for row in rows:
-        key = (row["dataset"], row["scene"], row["target"])
-        if by == "size" and row["area"] is not None:
-            found[key] = band(by, row["area"])
-        elif by == "boundary" and row["outline_px"] and row["area"]:
-            found[key] = band(by, row["outline_px"] / (4 * row["area"] ** 0.5))
-    return found
+        key, area = (row["dataset"], row["scene"], row["target"]), row["area"]
+        if by == "size" and area is not None:
+            yield key, band(by, area)
+        elif by == "boundary" and row["outline_px"] and area:
+            yield key, band(by, row["outline_px"] / (4 * area**0.5))
 
 
 def _mapping(stored: Any) -> dict[str, str]:

@@ -1,1 +1,0 @@
-"""Runs split by group: size, shape, class, or what a groups file says (`--by`)."""
