@@ -34,7 +34,7 @@ P_VALUE = page.Column("p", "Holm-corrected", 3)
 """How every table heads the p value of a difference."""
 
 _TEXT = (
-    "Every pair of models on the objects that both have. A difference is significant where its p "
+    "Pairs of models on the objects that both have. A difference is significant where its p "
     "value, corrected for all pairs of its statistic (Holm), is below 5 %."
 )
 _NOTE = (
@@ -238,13 +238,18 @@ class Findings:
         **texts: str,
     ) -> page.Table:
         """A line per group: what `head` says of it, and each statistic that any of them has."""
+        return page.Table.of(name, groups, {**head, **self.columns(groups, names, plot)}, **texts)
 
-        def cell(name: str) -> Callable[[G], page.Cell]:
+    def columns(
+        self, groups: Sequence[Group], names: Iterable[str], plot: str = ""
+    ) -> dict[page.Column, Callable[[Group], page.Cell]]:
+        """The column of each statistic that any of the groups has."""
+
+        def cell(name: str) -> Callable[[Group], page.Cell]:
             return lambda group: page.Value.of(self.numbers.get((group.key, name)))
 
         shown = [n for n in names if any((g.key, n) in self.numbers for g in groups)]
-        values = {column_of(self.cards[n], plot=n == plot): cell(n) for n in shown}
-        return page.Table.of(name, groups, {**head, **values}, **texts)
+        return {column_of(self.cards[n], plot=n == plot): cell(n) for n in shown}
 
     def difference_section(
         self, found: Sequence[Difference] | None = None, *, folded: bool = False, **options: Any
