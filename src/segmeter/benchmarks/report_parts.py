@@ -10,6 +10,7 @@ from importlib import resources
 from itertools import product
 from typing import Any
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -502,6 +503,21 @@ class Case:
         image = page.Illustration(self.scene.pixels, close=True)
         name = f"{self.title}, {said}"
         return page.Replay(key, name, image, frames, self.target.mask, goal, caption)
+
+
+def painted(pixels: npt.NDArray[Any], values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
+    """An image in grey under values 0 to 1 in colour, NaN where it shows through."""
+    known = ~np.isnan(values)
+    grey = cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2GRAY)
+    base = np.repeat((grey.astype(np.float64) * 0.6 + 90)[..., None], 3, axis=2)
+    base[known] = 0.15 * base[known] + 0.85 * colours(values)[known]
+    return base.astype(np.uint8)
+
+
+def colours(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
+    """Values 0 to 1 as cividis, dark for low: told apart in grey print and by all eyes."""
+    levels = np.clip(np.nan_to_num(values) * 255, 0, 255).astype(np.uint8)
+    return np.asarray(cv2.applyColorMap(levels, cv2.COLORMAP_CIVIDIS)[..., ::-1], dtype=np.uint8)
 
 
 def title(scene: str, target: str, label: str = "", *, several: bool = False) -> str:

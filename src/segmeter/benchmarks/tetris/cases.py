@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -106,7 +105,7 @@ def shift_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]
         name, low, high = parts.title(*key), 100 * values.min(), 100 * values.max()
         caption = f"**{name}**, {group.model} · IoU {low:.0f} to {high:.0f} %"
         alt = f"IoU of {name} for {group.model} as its box is moved"
-        images.append(Illustration(colours(square), caption, alt))
+        images.append(Illustration(parts.colours(square), caption, alt))
     legend = (
         "Each small square is one shift of the box, down and across as it moves; the middle one is "
         f"no move. {_LEGEND}"
@@ -160,12 +159,6 @@ Image = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
 
 
-def colours(values: Floats) -> Image:
-    """Values 0 to 1 as cividis, dark for low: told apart in grey print and by all eyes."""
-    levels = np.clip(np.nan_to_num(values) * 255, 0, 255).astype(np.uint8)
-    return np.asarray(cv2.applyColorMap(levels, cv2.COLORMAP_CIVIDIS)[..., ::-1], dtype=np.uint8)
-
-
 def enlarged(
     values: Floats, low: tuple[int, int], stride: int, shape: tuple[int, ...]
 ) -> npt.NDArray[np.float64]:
@@ -191,8 +184,4 @@ def heat_image(
     whole = enlarged(values, low, stride, pixels.shape)
     if inside is not None and stride > 1:
         whole[~inside.dense()] = np.nan
-    grey = cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2GRAY)
-    base = np.repeat((grey.astype(np.float64) * 0.6 + 90)[..., None], 3, axis=2)
-    known = ~np.isnan(whole)
-    base[known] = 0.15 * base[known] + 0.85 * colours(whole)[known]
-    return base.astype(np.uint8)
+    return parts.painted(pixels, whole)
