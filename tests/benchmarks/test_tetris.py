@@ -263,7 +263,7 @@ def test_the_page_holds_tables_trajectories_galleries_and_sessions(
     (answer,) = [b for b in blocks if isinstance(b, Answer)]
     group = next(g for g in attacked_sessions(run) if g.protocol == "corrected")
     held = 3 * group.role("base").size
-    assert f"holds after {held} of {held} clicks" in answer.detail
+    assert f"holds after {held} of {held} prompts" in answer.detail
     page = render(Page("tetris", "", [], sections))
     assert "Worst click positions" in page
 

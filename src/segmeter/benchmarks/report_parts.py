@@ -390,10 +390,10 @@ def on_common_objects(run: Results, groups: Sequence[Group]) -> Results:
     return run.only([(name, *key) for name, held in kept.items() for key in held])
 
 
-def measured(row: SummaryRow, unit: str, digits: int) -> page.Quantity:
-    """A statistic with its interval, for a sentence."""
+def measured(row: SummaryRow, unit: str, digits: int, words: str = "") -> page.Quantity:
+    """A statistic with its interval after `words`, for a sentence."""
     text, value = f"{row.value:.{digits}f} {unit}".strip(), page.Value.of(row)
-    return page.Quantity(text, value, value.limits(digits), row.statistic)
+    return page.Quantity(text, value, value.limits(digits, words), row.statistic)
 
 
 def percent(row: SummaryRow) -> page.Quantity:
