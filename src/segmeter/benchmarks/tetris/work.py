@@ -146,10 +146,11 @@ def simulated_sessions(
     for target, protocol in product(scene.targets, protocols):
         leader = len(made)
         for user in keeping:
-            by_click, bound = isinstance(user, Adversary), None
-            if by_click and protocol != "corrected" and (not slope or user.by == "search"):
-                continue
-            if isinstance(user, AdversarialBox) or (by_click and protocol == "corrected"):
+            bound = None
+            if isinstance(user, Adversary) and protocol != "corrected":
+                if not slope or user.by == "search":
+                    continue
+            elif isinstance(user, Adversary | AdversarialBox):
                 bound = Bound(leader, "below" if user.direction == "worst" else "above")
             made.append(SimulatedSession(target, user, protocol, bound))
     return made
