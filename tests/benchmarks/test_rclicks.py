@@ -406,7 +406,7 @@ def test_the_report_says_everything(sections: list[Section]) -> None:
     assert which.text.startswith("Which model costs people fewer clicks on drawn cannot be")
     assert len(places) == 2
     for answer in places:
-        assert "cannot be said from five images" in answer.text
+        assert "cannot be said from 5 images" in answer.text
         assert "chance of single clicks" in answer.detail
     names = [b.name for b in blocks if isinstance(b, Table)]
     for start in (
@@ -502,7 +502,7 @@ def test_models_are_set_against_each_other() -> None:
 
 def test_three_images_establish_nothing() -> None:
     said = _said(_played("quick", 0.95, 3), _played("slow", 0.5, 3))
-    assert "cannot be said from three images" in said
+    assert "cannot be said from 3 images" in said
     assert "**quick** takes 1.00, **slow** takes 2.00" in said
 
 

@@ -229,18 +229,6 @@ class Findings:
         columns = {n: column_of(self.cards[n], plot=n == plot) for n in known}
         return summary_table(name, rows, columns, **options)
 
-    def of_groups(
-        self,
-        name: str,
-        groups: Sequence[G],
-        head: Mapping[page.Column, Callable[[G], page.Cell]],
-        names: Iterable[str],
-        plot: str = "",
-        **texts: str,
-    ) -> page.Table:
-        """A line per group: what `head` says of it, and each statistic that any of them has."""
-        return page.Table.of(name, groups, {**head, **self.columns(groups, names, plot)}, **texts)
-
     def columns(
         self, groups: Sequence[Group], names: Iterable[str], plot: str = ""
     ) -> dict[page.Column, Callable[[Group], page.Cell]]:

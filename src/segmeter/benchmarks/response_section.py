@@ -62,15 +62,16 @@ def response_sections(run: Results, *, corrections_only: bool = False) -> list[p
         where = ", ".join(filter(None, (members[0].dataset, members[0].user)))
         stem = re.sub(r"\W+", "-", where)
         shown = {"obedience": (_FOLLOWS, "clicks"), "score": (_SCORES, "the model's own score")}
-        clicks, scores = (
-            findings.of_groups(f"{name}-{stem}", members, head, names, caption=f"{where}: {what}")
+        tables = {
+            name: [page.Table.of(f"{name}-{stem}", members, head | columns, f"{where}: {what}")]
             for name, (names, what) in shown.items()
-        )
+            if (columns := findings.columns(members, names))
+        }
         made = [
             *_wrong_pixels(members, numbers, where),
-            *([clicks] if len(clicks.columns) > 1 else []),
+            *tables.get("obedience", []),
             *_curves(members, where),
-            *([scores] if len(scores.columns) > 1 else []),
+            *tables.get("score", []),
             *_calibration(members, where),
             *_stopping(members, where, stem, price),
             *by_class(members, where, stem, classes),

@@ -105,28 +105,25 @@ def _numbers(comparisons: Sequence[Comparison]) -> page.Section:
     best = standing_out(findings.rows, tested_differences(findings), findings.cards)
     blocks: list[page.Block] = []
     for comparison in comparisons:
-        group, stem = comparison.groups[0], _stem(comparison)
+        group, goals = comparison.groups[0], comparison.goals.all
         own = [
             row for row in findings.rows if (row.dataset, row.user) == (group.dataset, group.user)
         ]
-        goals = comparison.goals.all
         effort = [*map(noc.clicks_to, goals), *map(noc.failures_at, goals)]
-        for name, statistics, what in (
+        for name, cards, what in (
             ("clicks", effort, "clicks to quality and failures"),
             ("quality", _quality_columns(group), "quality"),
         ):
             caption = f"{comparison.title}: {what}; {group.size} objects, {group.rounds} rounds"
-            names = [s.name for s in statistics]
-            table = findings.table(f"{name}-{stem}", own, names, best=best, caption=caption)
-            blocks.append(table)
+            stem, names = f"{name}-{_stem(comparison)}", [card.name for card in cards]
+            blocks.append(findings.table(stem, own, names, best=best, caption=caption))
     text = (
         "NoC@q is the mean number of rounds until IoU first reaches q %; a failure counts as "
         "all rounds. NoF@q counts failures: **published** also counts a success at the very last "
         "round, **corrected** only objects that never reach it. AuC is the area under IoU over "
-        "the rounds. The two protocols also differ in the clicks themselves: **published** "
-        "keeps clicking at the corner when nothing is wrong, and drops the mask fed back when "
-        "the second click is negative; **corrected** does neither. Bold: better than every other "
-        "model, and significantly so."
+        "the rounds. In **published** the user also keeps clicking at the corner when nothing is "
+        "wrong, and the mask fed back is dropped when the second click is negative. Bold: better "
+        "than every other model, and significantly so."
     )
     return page.Section("Results in each protocol", text, blocks)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.rclicks.statistics import ModelFindings, first_clickers
+from segmeter.benchmarks.rclicks.statistics import CARDS, ModelFindings, first_clickers
 from segmeter.clickability.groups import GROUPS, group_of_pixels
 from segmeter.clickability.map_sources import source
 from segmeter.clickability.maps import ClickRegion
@@ -91,18 +91,10 @@ def scatter(found: Sequence[ModelFindings]) -> list[page.Chart]:
     return [chart] if marks else []
 
 
-_ACROSS_MODELS = {
-    "base-noc": "Base NoC",
-    "sample-noc": "Sample NoC",
-    "dsb-noc-ratio": "ΔSB NoC",
-    "dgr-noc-ratio": "ΔGR NoC",
-    "dhh-noc-ratio": "ΔHH NoC",
-    "base-auc": "Base IoU",
-    "sample-auc": "Sample IoU",
-    "dgr-auc-all": "ΔGR IoU",
-    "dhh-auc-all": "ΔHH IoU",
-    "nsr-unbiased": "NSR@20",
-}
+_ACROSS_MODELS = (
+    "base-noc", "sample-noc", "dsb-noc-ratio", "dgr-noc-ratio", "dhh-noc-ratio", "base-auc",
+    "sample-auc", "dgr-auc-all", "dhh-auc-all", "nsr-unbiased",
+)  # fmt: skip
 _FEWEST = 3  # of anything that is to correlate
 _NAMED = 5  # dots with names
 
@@ -119,7 +111,7 @@ def correlations(found: Sequence[ModelFindings]) -> page.Table:
     if len(models) >= _FEWEST:
         over = f"over {len(models)} models, mean over datasets, without sign"
         tables = [
-            {w: np.array([f.rows[n].value for f in own]) for n, w in _ACROSS_MODELS.items()}
+            {CARDS[n].title: np.array([f.rows[n].value for f in own]) for n in _ACROSS_MODELS}
             for own in grouped(found, lambda f: f.trial.dataset).values()
         ]
     names = [n for n in tables[0] if all(n in t for t in tables)]

@@ -13,7 +13,7 @@ from segmeter.benchmarks.response_section import followed_notes, response_sectio
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.grouping import grouped
-from segmeter.core.wording import p_value, signed
+from segmeter.core.wording import counted, p_value, signed
 from segmeter.stats.comparisons import holm
 
 
@@ -189,7 +189,6 @@ _HARD = (
 FEWEST_IMAGES = 6  # fewer say something of themselves, not of a dataset
 # What is asked of every model: the least against the most likely tenth, in clicks and quality.
 _ASKED = ("dgr-noc-ratio", "dgr-auc-all")
-_WORDS = {2: "two", 3: "three", 4: "four", 5: "five"}
 _SURE = "95 % interval "
 
 
@@ -204,17 +203,13 @@ def conclusions(found: Sequence[ModelFindings]) -> list[page.Answer]:
     return answers
 
 
-def images_in_words(count: int) -> str:
-    return "one image" if count == 1 else f"{_WORDS.get(count, count)} images"
-
-
 def _sentence(f: ModelFindings, p_clicks: float, p_quality: float) -> page.Phrase:
     model, dataset, _ = f.key
     clicks = ("the least likely tenth of clicks takes ", _more(f.rows["dgr-noc-ratio"]), ".")
     images = len(set(f.trial.clusters))
     if images < FEWEST_IMAGES:
         opening = f"Whether it matters where people click with **{model}** on {dataset} cannot "
-        return page.phrase(f"{opening}be said from {images_in_words(images)}: here ", clicks)
+        return page.phrase(f"{opening}be said from {counted(images, 'image')}: here ", clicks)
     opening = f"With **{model}** on {dataset} it"
     if p_clicks < 0.05:
         return page.phrase(f"{opening} matters where people click: ", clicks)
@@ -298,7 +293,7 @@ def _fewest(members: Sequence[ModelFindings], compared: Sequence[Difference]) ->
     opening, sure = f"On {best.dataset}, people need fewest clicks with **{best.model}**: ", ""
     if images < FEWEST_IMAGES:
         opening = f"Which model costs people fewer clicks on {best.dataset} cannot be said from "
-        opening += f"{images_in_words(images)}: there "
+        opening += f"{counted(images, 'image')}: there "
     else:
         mine = [d for d in compared if d.statistic == "sample-noc"]
         against = [d if d.first == best.model else d.turned for d in mine]

@@ -165,12 +165,11 @@ def _beside(found: Attacks) -> page.Section:
         )
         return page.Section(title, text, [table])
     for group in found.of():
-        if paper_rows(group.dataset, group.model, "iou") is not None:
+        if printed := paper_rows(group.dataset, group.model, "iou"):
             targets, rounds = group.role("base").shape
             text = (
-                f"The paper's numbers for {group.dataset} are of "
-                f"{DATASETS[group.dataset][1]} targets and {PAPER_ROUNDS} clicks, these of "
-                f"{targets} and {rounds}: they are not compared."
+                f"The paper's numbers for {group.dataset} are of {printed['targets']:g} targets "
+                f"and {PAPER_ROUNDS} clicks, these of {targets} and {rounds}: not compared."
             )
             return page.Section(title, blocks=[page.Note(text)])
     return page.Section(title)
@@ -213,28 +212,7 @@ def _first_click(found: Attacks, members: Sequence[AttackedSessions]) -> Iterato
     )
 
 
-# Our names of models whose rows the paper prints: method, backbone, training data.
-PRINTED = {
-    "mobile-sam": ("MobileSAM", "ViT-Tiny", "SA-1B"),
-    **{f"sam-vit-{s}": ("SAM", f"ViT-{s.upper()}", "SA-1B") for s in "blh"},
-    **{f"sam-hq-vit-{s}": ("SAM-HQ", f"ViT-{s.upper()}", "SA-1B+44K") for s in "blh"},
-    "ritm-h18s": ("RITM", "HR18s-IT", "C+L"),
-    "ritm-h18": ("RITM", "HR18-IT", "C+L"),
-    "ritm-h32": ("RITM", "HR32-IT", "C+L"),
-    "ritm-h18-baseline": ("RITM", "HR18", "C+L"),
-    "eiseg-hrnet18-ocr64": ("RITM", "HR18-IT", "C+L"),
-    **{f"simpleclick-vit-{s}": ("SimpleClick", f"ViT-{s.upper()}", "C+L") for s in "blh"},
-    "simpleclick-vit-xtiny": ("SimpleClick", "ViT-XT", "SBD"),
-}
-# What the paper's numbers were taken on: its name of each dataset, targets; clicks of a session.
-DATASETS = {
-    "grabcut": ("GrabCut", 50),
-    "berkeley": ("Berkeley", 100),
-    "davis": ("DAVIS", 345),
-    "coco-mval": ("COCO-MVal", 800),
-    "tetris": ("TETRIS", 2531),
-}
-PAPER_ROUNDS = 10
+PAPER_ROUNDS = 10  # clicks of the paper's sessions
 _FEWEST = 3  # models to correlate
 
 _Printed = tuple[AttackedSessions, str, dict[str, float]]
@@ -305,15 +283,13 @@ def area_tables(found: Attacks, prompt: str = "click") -> Iterator[page.Table]:
         )
 
 
-def paper_rows(dataset: str, model: str, measure: str) -> dict[str, float] | None:
-    """The paper's min, max and d for a model on a dataset."""
-    name, _ = DATASETS.get(dataset, ("", 0))
-    wanted = (measure, *PRINTED.get(model.partition("?")[0], ("", "", "")), name)
+def paper_rows(dataset: str, model: str, measure: str) -> dict[str, float]:
+    """The paper's targets, min, max and d for a model on a dataset; empty if it has no such row."""
+    name = model.partition("?")[0]
     for row in parts.published_rows("tetris", "paper.csv"):
-        key = (row["measure"], row["method"], row["backbone"], row["train_data"], row["dataset"])
-        if key == wanted:
-            return {role: float(row[role]) for role in ("min", "max", "d")}
-    return None
+        if (row["measure"], row["name"]) == (measure, dataset) and name in row["models"].split():
+            return {column: float(row[column]) for column in ("targets", "min", "max", "d")}
+    return {}
 
 
 def compared_with_the_paper(
@@ -335,9 +311,9 @@ def compared_with_the_paper(
     found = [
         (group, kind, printed)
         for group in groups
-        if group.role("base").shape == (DATASETS.get(group.dataset, ("", 0))[1], PAPER_ROUNDS)
         for kind, (_, measure) in kinds.items()
         if (printed := paper_rows(group.dataset, group.model, measure))
+        if group.role("base").shape == (printed["targets"], PAPER_ROUNDS)
     ]
     columns: dict[page.Column, Callable[[_Printed], page.Cell]] = {
         page.Column("model"): lambda r: page.Label(r[0].model, protocol=r[0].protocol),
