@@ -26,7 +26,7 @@ def sections(run: Results) -> list[page.Section]:
     """All sections, in reading order; those without contents are left out."""
     found = Attacks(run)
     members, lead = found.of(found.lead), found.lead
-    charts = [_chart(group, found.several) for group in members]
+    charts = [_chart(found, group) for group in members]
     places = [own for _, own, _ in found.datasets(members)]
     maps = [block for own in places for block in heat_maps(run, own)]
     made = [
@@ -175,15 +175,11 @@ def _beside(found: Attacks) -> page.Section:
     return page.Section(title)
 
 
-def _chart(group: AttackedSessions, many: bool) -> page.Chart:
+def _chart(found: Attacks, group: AttackedSessions) -> page.Chart:
     areas = [group.each(f"iou-{role}").mean() for role in ("min", "base", "max")]
-    return parts.curves_chart(
-        group.model + (f", {group.dataset}" if many else ""),
-        group,
-        {name: group.role(role) for role, name in _NAMES.items()},
-        "click",
-        "Areas: worst {:.1f}, centre {:.1f}, best {:.1f}".format(*areas),
-    )
+    tables = {name: group.role(role) for role, name in _NAMES.items()}
+    told = "Areas: worst {:.1f}, centre {:.1f}, best {:.1f}".format(*areas)
+    return parts.curves_chart(found.named(group), group, tables, "click", told)
 
 
 def _first_click(found: Attacks, members: Sequence[AttackedSessions]) -> Iterator[page.Block]:
@@ -201,7 +197,7 @@ def _first_click(found: Attacks, members: Sequence[AttackedSessions]) -> Iterato
         page.Axis("IoU lost, points", 0, percent=True),
         [
             page.Points(
-                group.model + (f", {group.dataset}" if found.several else ""),
+                found.named(group),
                 group.each("distance-min") / 100,
                 (group.each("first-base") - group.each("first-min")) / 100,
             )
@@ -235,6 +231,9 @@ class Attacks(parts.Findings):
     def several(self) -> bool:
         """Whether a table has to name the dataset."""
         return len({group.dataset for group in self.attacked}) > 1
+
+    def named(self, group: AttackedSessions) -> str:
+        return group.model + (f", {group.dataset}" if self.several else "")
 
     @property
     def tested(self) -> list[Difference]:
