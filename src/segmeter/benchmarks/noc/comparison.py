@@ -331,8 +331,8 @@ def _with_waiting(comparison: Comparison) -> str:
 def _runner_up(comparison: Comparison) -> str:
     """How much more the next model needs in seconds and clicks, and whether it is significant.
 
-    Why differences are open is told too: too few images for any, a test that doubts what an
-    interval does not, or an order that could turn.
+    It also gives the reason why a difference is open: too few images for any, a test that doubts
+    what an interval does not, or an order that could turn.
     """
     if len(comparison.models) < 2:
         return "Add a second model to the run (--add) to compare."

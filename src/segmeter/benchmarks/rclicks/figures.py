@@ -235,6 +235,6 @@ def _first_points(run: Results, found: Sequence[ModelFindings], case: parts.Case
 
 
 def _clickers(run: Results, f: ModelFindings, case: parts.Case) -> list[str]:
-    """Who gave an object one click: recorded people where there are any, else drawn clicks."""
+    """Users with one click on an object: recorded people where there are any, else drawn ones."""
     every = first_clickers(run).values()
     return next((u for u in every if parts.session_rows(run, f.trial, case.key, u)), [])
