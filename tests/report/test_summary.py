@@ -23,7 +23,7 @@ COLUMNS = {
     "after one click": "iou@1",
     "IoU AuC": "auc",
     "Boundary IoU AuC": "boundary-auc",
-    "waiting": "waiting-to-90",
+    "waiting to 90 % IoU": "waiting-to-90",
     "encode": "seconds-encode",
     "predict": "seconds-predict",
     "simulated user": "seconds-user",
