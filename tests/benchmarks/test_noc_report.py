@@ -41,7 +41,7 @@ def test_the_report_has_the_signs_of_the_differences_of_the_run(run: Run) -> Non
     """The page subtracted the winner from the others, `compare` the second from the first."""
     sections = Noc().sections(run)
     tables = [b for s in sections for b in s.blocks if isinstance(b, Table)]
-    (table,) = (t for t in tables if t.name.startswith("differences-"))
+    (table,) = (t for t in tables if t.name == "differences")
     shown = {
         (row[0], row[1], round(float(row[3].value or 0), 9))
         for row in table.rows

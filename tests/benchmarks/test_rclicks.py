@@ -406,7 +406,7 @@ def test_the_report_says_everything(sections: list[Section]) -> None:
     assert which.text.startswith("Which model costs people fewer clicks on drawn cannot be")
     assert len(places) == 2
     for answer in places:
-        assert "cannot be said from five images" in answer.text
+        assert "cannot be said from 5 images" in answer.text
         assert "chance of single clicks" in answer.detail
     names = [b.name for b in blocks if isinstance(b, Table)]
     for start in (
@@ -480,15 +480,11 @@ def _pairwise(found: Sequence[ModelFindings]) -> list[Section]:
     return pairwise_result(found, differences_of([f.trial for f in found], STATISTICS))
 
 
-def _pairs(*found: ModelFindings) -> Answer:
+def _said(*found: ModelFindings) -> str:
     (section,) = _pairwise(found)
     answer = section.blocks[0]
     assert isinstance(answer, Answer)
-    return answer
-
-
-def _said(*found: ModelFindings) -> str:
-    return _pairs(*found).text
+    return answer.text
 
 
 def test_models_are_set_against_each_other() -> None:
@@ -498,16 +494,15 @@ def test_models_are_set_against_each_other() -> None:
     assert "; significant against slow." in said
     nearly = _played("nearly", 0.95, 12, spare=0.2)
     assert "; not significant against nearly." in _said(nearly, quick)
-    assert "0.17 fewer (difference −" in _pairs(nearly, quick).detail
     assert "significant against slow but not against nearly" in _said(slow, nearly, quick)
     (same,) = _pairwise([quick, _played("twin", 0.95, 12)])
-    assert "quick against twin as many on every image" in str(same.blocks[0])
+    assert "not significant" in str(same.blocks[1])
     assert _pairwise([quick]) == []
 
 
 def test_three_images_establish_nothing() -> None:
     said = _said(_played("quick", 0.95, 3), _played("slow", 0.5, 3))
-    assert "cannot be said from three images" in said
+    assert "cannot be said from 3 images" in said
     assert "**quick** takes 1.00, **slow** takes 2.00" in said
 
 

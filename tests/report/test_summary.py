@@ -23,7 +23,7 @@ COLUMNS = {
     "after one click": "iou@1",
     "IoU AuC": "auc",
     "Boundary IoU AuC": "boundary-auc",
-    "waiting": "waiting-to-90",
+    "waiting to 90 % IoU": "waiting-to-90",
     "encode": "seconds-encode",
     "predict": "seconds-predict",
     "simulated user": "seconds-user",
@@ -125,7 +125,7 @@ def test_compare_and_the_page_agree_on_every_verdict(
     compare([folder], as_json=True)
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert {r["protocol"] for r in rows} == {"corrected"}
-    _, body = tables(folder)["differences-drawn"]
+    _, body = tables(folder)["differences"]
     assert len(body) - 1 == len(rows) == 4
     for cells, row in zip(body[1:], rows, strict=True):
         turned = 1 if cells[0]["v"] == row["first"] else -1

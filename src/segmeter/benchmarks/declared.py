@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -27,7 +28,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, suggestion
 from segmeter.core.measures import mask_measure
 from segmeter.core.plans import Plan
-from segmeter.core.scenes import Scene
+from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 from segmeter.core.seeds import fingerprint
 from segmeter.core.sessions import Judge
@@ -62,8 +63,8 @@ class Declared:
     cited
         The work to cite for the benchmark; one with several overrides `citations`.
     jobs, pages
-        The modules of its folder that have `work(segmenter, scene, plan)`, and `sections(run)`;
-        no pages for the headline and differences.
+        The modules of its folder that have `work(segmenter, scene, plan)`, and `sections(run)`,
+        or `module:function`; no pages for the headline and differences.
     priced
         Whether the pages also have `project_section(run, objects, rate)`.
     layout
@@ -128,6 +129,17 @@ class Declared:
         given = {o.name: plan.options.get(o.name, o.default) for o in self.options}
         return {name: declared[name].read(v) for name, v in given.items() if v is not None}
 
+    def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
+        """Read the recorded clicks before anything is written; a wrong row stops the run.
+
+        For benchmarks with the option `clicks` that declare to check data.
+        """
+        if plan.options["clicks"]:
+            from segmeter.users.replay import check_clicks
+
+            absent = plan.options.get("absent", "skip")
+            check_clicks(Path(plan.options["clicks"]), datasets.values(), absent)
+
     def judge(self, plan: Plan, scene: Scene, measures: Sequence[str] | None = None) -> Judge:
         """Scores masks of a scene by the plan's measures, or by others."""
         chosen = plan.measures if measures is None else measures
@@ -135,7 +147,7 @@ class Declared:
 
     def work(self, segmenter: Any, scene: Scene, plan: Plan) -> list[Row]:
         """All rows of one job."""
-        found: list[Row] = self._module(self.jobs).work(segmenter, scene, plan)
+        found: list[Row] = self._function(self.jobs, "work")(segmenter, scene, plan)
         return found
 
     def load(self, run: Results) -> Sequence[Group]:
@@ -158,12 +170,16 @@ class Declared:
         from segmeter.benchmarks.report_parts import Findings, headline_sections
 
         if self.pages:
-            found: Sequence[Section] = self._module(self.pages).sections(run)
+            found: Sequence[Section] = self._function(self.pages, "sections")(run)
             return found
         return headline_sections(Findings(run), self.headline, self.summary(run))
 
     def _module(self, name: str) -> Any:
         return import_module(f"{type(self).__module__}.{name}")
+
+    def _function(self, place: str, usual: str) -> Any:
+        module, _, name = place.partition(":")
+        return getattr(self._module(module), name or usual)
 
     def groups(self, run: Results) -> Sequence[Group]:
         """The groups of a run, loaded once; models in the order in which they were named."""

@@ -10,6 +10,7 @@ from importlib import resources
 from itertools import product
 from typing import Any
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -34,7 +35,7 @@ P_VALUE = page.Column("p", "Holm-corrected", 3)
 """How every table heads the p value of a difference."""
 
 _TEXT = (
-    "Every pair of models on the objects that both have. A difference is significant where its p "
+    "Pairs of models on the objects that both have. A difference is significant where its p "
     "value, corrected for all pairs of its statistic (Holm), is below 5 %."
 )
 _NOTE = (
@@ -228,23 +229,16 @@ class Findings:
         columns = {n: column_of(self.cards[n], plot=n == plot) for n in known}
         return summary_table(name, rows, columns, **options)
 
-    def of_groups(
-        self,
-        name: str,
-        groups: Sequence[G],
-        head: Mapping[page.Column, Callable[[G], page.Cell]],
-        names: Iterable[str],
-        plot: str = "",
-        **texts: str,
-    ) -> page.Table:
-        """A line per group: what `head` says of it, and each statistic that any of them has."""
+    def columns(
+        self, groups: Sequence[Group], names: Iterable[str], plot: str = ""
+    ) -> dict[page.Column, Callable[[Group], page.Cell]]:
+        """The column of each statistic that any of the groups has."""
 
-        def cell(name: str) -> Callable[[G], page.Cell]:
+        def cell(name: str) -> Callable[[Group], page.Cell]:
             return lambda group: page.Value.of(self.numbers.get((group.key, name)))
 
         shown = [n for n in names if any((g.key, n) in self.numbers for g in groups)]
-        values = {column_of(self.cards[n], plot=n == plot): cell(n) for n in shown}
-        return page.Table.of(name, groups, {**head, **values}, **texts)
+        return {column_of(self.cards[n], plot=n == plot): cell(n) for n in shown}
 
     def difference_section(
         self, found: Sequence[Difference] | None = None, *, folded: bool = False, **options: Any
@@ -384,10 +378,10 @@ def on_common_objects(run: Results, groups: Sequence[Group]) -> Results:
     return run.only([(name, *key) for name, held in kept.items() for key in held])
 
 
-def measured(row: SummaryRow, unit: str, digits: int) -> page.Quantity:
-    """A statistic with its interval, for a sentence."""
+def measured(row: SummaryRow, unit: str, digits: int, words: str = "") -> page.Quantity:
+    """A statistic with its interval after `words`, for a sentence."""
     text, value = f"{row.value:.{digits}f} {unit}".strip(), page.Value.of(row)
-    return page.Quantity(text, value, value.limits(digits), row.statistic)
+    return page.Quantity(text, value, value.limits(digits, words), row.statistic)
 
 
 def percent(row: SummaryRow) -> page.Quantity:
@@ -497,6 +491,21 @@ class Case:
         image = page.Illustration(self.scene.pixels, close=True)
         name = f"{self.title}, {said}"
         return page.Replay(key, name, image, frames, self.target.mask, goal, caption)
+
+
+def painted(pixels: npt.NDArray[Any], values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
+    """An image in grey under values 0 to 1 in colour, NaN where it shows through."""
+    known = ~np.isnan(values)
+    grey = cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2GRAY)
+    base = np.repeat((grey.astype(np.float64) * 0.6 + 90)[..., None], 3, axis=2)
+    base[known] = 0.15 * base[known] + 0.85 * colours(values)[known]
+    return base.astype(np.uint8)
+
+
+def colours(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
+    """Values 0 to 1 as cividis, dark for low: told apart in grey print and by all eyes."""
+    levels = np.clip(np.nan_to_num(values) * 255, 0, 255).astype(np.uint8)
+    return np.asarray(cv2.applyColorMap(levels, cv2.COLORMAP_CIVIDIS)[..., ::-1], dtype=np.uint8)
 
 
 def title(scene: str, target: str, label: str = "", *, several: bool = False) -> str:

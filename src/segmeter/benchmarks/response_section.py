@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -62,15 +62,16 @@ def response_sections(run: Results, *, corrections_only: bool = False) -> list[p
         where = ", ".join(filter(None, (members[0].dataset, members[0].user)))
         stem = re.sub(r"\W+", "-", where)
         shown = {"obedience": (_FOLLOWS, "clicks"), "score": (_SCORES, "the model's own score")}
-        clicks, scores = (
-            findings.of_groups(f"{name}-{stem}", members, head, names, caption=f"{where}: {what}")
+        tables = {
+            name: [page.Table.of(f"{name}-{stem}", members, head | columns, f"{where}: {what}")]
             for name, (names, what) in shown.items()
-        )
+            if (columns := findings.columns(members, names))
+        }
         made = [
             *_wrong_pixels(members, numbers, where),
-            *([clicks] if len(clicks.columns) > 1 else []),
+            *tables.get("obedience", []),
             *_curves(members, where),
-            *([scores] if len(scores.columns) > 1 else []),
+            *tables.get("score", []),
             *_calibration(members, where),
             *_stopping(members, where, stem, price),
             *by_class(members, where, stem, classes),
@@ -225,6 +226,20 @@ def _stopping(
     members: Sequence[Responses], where: str, stem: str, cost: CostModel | None
 ) -> list[page.Block]:
     """Costs of stopping, or of sending an object to a person, by the model's own score."""
+    shown: dict[page.Column, Callable[[Stopping], Floats]] = {
+        page.Column("clicks", "per object", 2): lambda found: found.clicks,
+        page.Column(f"IoU >= {responses.GOAL:g}", "% of objects", 1): lambda found: (
+            100 * found.right
+        ),
+        page.Column("score not reached", "%", 1): lambda found: 100 * (1 - found.passed),
+        page.Column("stopped too early", "%", 1): lambda found: 100 * found.early,
+        page.Column("wasted", "clicks", 2): lambda found: found.wasted_clicks,
+        page.Column("below the best round", "IoU points", 1): lambda found: 100 * found.regret,
+    }
+    note = "An object whose score is not reached in any round is sent to a person after the last."
+    if cost is not None:
+        shown[page.Column("time", "s per object", 1)] = lambda found: _seconds(found, cost)
+        note += f" Masks below {responses.GOAL:g} are drawn by hand ({cost.by_hand:g} s)."
     rows: list[list[page.Cell]] = []
     for group in members:
         clusters, scores, iou = group.sessions()
@@ -235,23 +250,11 @@ def _stopping(
         least = min(tried, key=lambda s: _seconds(stop_at(scores, iou, s), cost).mean())
         for limit, text in [*((s, f"{s:g}") for s in _STOPS), (least, f"{least:.3g}, cheapest")]:
             found = stop_at(scores, iou, limit)
-            shown = [found.clicks, 100 * found.right, 100 * (1 - found.passed), 100 * found.early,
-                     found.wasted_clicks, 100 * found.regret]  # fmt: skip
-            shown += [] if cost is None else [_seconds(found, cost)]
-            rows.append([group.model, text, *(page.Value.of(drawn.interval(v)) for v in shown)])
-    heads = {
-        "clicks": ("per object", 2), f"IoU >= {responses.GOAL:g}": ("% of objects", 1),
-        "score not reached": ("%", 1), "stopped too early": ("%", 1), "wasted": ("clicks", 2),
-        "below the best round": ("IoU points", 1),
-    }  # fmt: skip
-    note = "An object whose score is not reached in any round is sent to a person after the last."
-    if cost is not None:
-        heads["time"] = ("s per object", 1)
-        note += f" Masks below {responses.GOAL:g} are drawn by hand ({cost.by_hand:g} s)."
-    note += " The cheapest score was chosen on these objects."
-    columns = [page.Column("model"), page.Column("stop at score")]
-    columns += [page.Column(title, *how) for title, how in heads.items()]
+            values = (page.Value.of(drawn.interval(of(found))) for of in shown.values())
+            rows.append([group.model, text, *values])
+    columns = [page.Column("model"), page.Column("stop at score"), *shown]
     caption = f"{where}: stop when the model's score passes a threshold"
+    note += " The cheapest score was chosen on these objects."
     return [page.Table(f"stopping-{stem}", columns, rows, caption, note)] if rows else []
 
 

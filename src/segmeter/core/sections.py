@@ -78,7 +78,7 @@ class Value:
         """
         if self.low is None or self.high is None or np.isnan([self.low, self.high]).any():
             return ""
-        low, high = (f"{end:.{digits}f}" for end in (self.low, self.high))
+        low, high = (f"{end:.{digits}f}".replace("-", "−") for end in (self.low, self.high))
         return "" if low == high else f"({words}{low}{to}{high})"
 
     def text(self, digits: int) -> str:

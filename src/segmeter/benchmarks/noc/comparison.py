@@ -21,7 +21,7 @@ from segmeter.core.sections import Answer, Cell, Column, Phrase, Quantity, Table
 from segmeter.core.wording import counted, signed
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.comparisons import first_shares
-from segmeter.stats.goals import Goals, area_under, rounds_to
+from segmeter.stats.goals import Goal, Goals, area_under, rounds_to
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic, resampling, standing_out
 
@@ -133,17 +133,17 @@ def comparisons(run: Results, *, common: bool = False) -> list[Comparison]:
         return comparisons(parts.on_common_objects(run, groups))
     leading = findings.groups(noc.ClickSessions, findings.lead)
     places = grouped(leading, lambda group: (group.dataset, group.user))
-    one_user = len({user for _, user in places}) == 1
-    made, goals = [], noc.goals_of(run)
+    one_user, lead = len({user for _, user in places}) == 1, noc.goals_of(run).lead
     order = {str(spec): place for place, spec in enumerate(run.plan.datasets)}
+    made = []
     for (dataset, user), members in sorted(places.items(), key=lambda p: order.get(p[0][0], 0)):
         where = titles.get(dataset, dataset)
         title = where if one_user else f"{where}, {user}"
-        made.append(Comparison(findings, title, _ranked(members, goals)))
+        made.append(Comparison(findings, title, _ranked(members, lead)))
     return made
 
 
-def _ranked(members: Sequence[noc.ClickSessions], goals: Goals) -> list[noc.ClickSessions]:
+def _ranked(members: Sequence[noc.ClickSessions], goal: Goal) -> list[noc.ClickSessions]:
     """Groups by a person's mean seconds on the objects that all have, the least first.
 
     Equal seconds are ordered by the area under IoU, the larger first, then by name.
@@ -152,7 +152,7 @@ def _ranked(members: Sequence[noc.ClickSessions], goals: Goals) -> list[noc.Clic
 
     def rank(group: noc.ClickSessions) -> tuple[float, float, str]:
         here = [i for i, key in enumerate(group.keys) if key in common or not common]
-        seconds = noc.with_touch_up(group, goals.lead)[0][here]
+        seconds = noc.with_touch_up(group, goal)[0][here]
         area = np.nan_to_num(area_under(group.iou[here]))
         return round(float(seconds.mean()), 9), -float(area.mean()), group.model
 
@@ -234,22 +234,27 @@ def drawn_by_hand(cost: CostModel) -> str:
 def answer(comparison: Comparison, many: bool) -> Answer:
     """The first sentence of the report."""
     where = f"On {comparison.title}: " if many else ""
+    group = comparison.groups[0]
     followed = followed_sentence(comparison.differences, comparison.rows)
+    extent = (
+        f"Evaluated: {_amount(group)}, up to {counted(group.rounds, 'round')}. "
+        f"{comparison.by_hand()}; waiting for the model is reported separately and not included "
+        "in annotation time."
+    )
     missed = [comparison.rows[m, comparison.never] for m in comparison.failing]
     short = {row.model: f"{row.value:.0f} of {row.targets}" for row in missed}
     if len(short) == len(comparison.models):
         counts = ", ".join(f"**{m}** {failures}" for m, failures in short.items())
         goal = _tied(comparison.goals.lead.text)
         text = f"No model brings half of the objects to {goal}. Objects that never reach it: "
-        detail = " ".join(filter(None, (followed, _extent(comparison))))
-        return Answer(f"{where}{text}{counts}.", detail)
+        return Answer(f"{where}{text}{counts}.", f"{followed} {extent}".strip())
     counts = ", ".join(f"{m} ({failures})" for m, failures in short.items())
     warning = f"{counts} {'fails' if len(short) == 1 else 'fail'} on more than half of the objects"
     unsure = comparison.models[0] in short
     opening = f"{where}{f'{warning}; ' if unsure else ''}{_opening(comparison)}: "
     last = f" {warning}." if short and not unsure else ""  # after the winner
     sentence = phrase(opening, _needs(comparison), f"{_with_waiting(comparison)}.{last}")
-    told = (_runner_up(comparison), followed, _extent(comparison))
+    told = (_runner_up(comparison), followed, extent)
     return Answer(sentence, " ".join(filter(None, told)))
 
 
@@ -260,22 +265,21 @@ def _opening(comparison: Comparison) -> str:
         return f"**{best}** is the only model"
     gap = comparison.behind(others[0], best, comparison.seconds)
     first, *rest = comparison.groups
-    outdone = any(_better_everywhere(other, first, comparison.goals) for other in rest)
+    outdone = any(_better_everywhere(other, first, comparison.goals.lead) for other in rest)
     if gap is None or best in comparison.failing or outdone:
         return f"no model is clearly best; **{best}** takes the fewest seconds"
     if round(gap.value, 6) == 0:
         return f"**{best}** and **{others[0]}** need the same annotation time"
-    if not gap.significant:
-        return f"**{best}** needs the least annotation time, but not significantly less"
-    return f"**{best}** needs the least annotation time"
+    sure = "" if gap.significant else ", but not significantly less"
+    return f"**{best}** needs the least annotation time{sure}"
 
 
-def _better_everywhere(one: ClickSessions, other: ClickSessions, goals: Goals) -> bool:
+def _better_everywhere(one: ClickSessions, other: ClickSessions, goal: Goal) -> bool:
     """Fewer rounds and a larger area, or one of them and the other equal, on every object."""
     places = {key: i for i, key in enumerate(other.keys)}
     mine = [i for i, key in enumerate(one.keys) if key in places]
     theirs = [places[one.keys[i]] for i in mine]
-    first, second = (rounds_to(*group.towards(goals.lead)) for group in (one, other))
+    first, second = (rounds_to(*group.towards(goal)) for group in (one, other))
     rounds = first[mine] - second[theirs]
     areas = area_under(one.iou)[mine] - area_under(other.iou)[theirs]
     better = (rounds <= 0) & (areas >= 0) & ((rounds < 0) | (areas > 0))
@@ -283,19 +287,26 @@ def _better_everywhere(one: ClickSessions, other: ClickSessions, goals: Goals) -
 
 
 def _needs(comparison: Comparison) -> Phrase:
-    """Time and clicks that the leading model needs."""
+    """Time and clicks that the leading model needs, and the objects that never reach the goal."""
     best = comparison.models[0]
-    never = _never(comparison, comparison.rows[best, comparison.never])
 
     def told(measure: str, digits: int, unit: str) -> Quantity:
         value = comparison.value(best, measure)
-        text = "–" if value.value is None else f"{value.value:.{digits}f}"
-        return Quantity(f"{text}{TIED}{unit}", value, value.limits(digits, to="–"), measure)
+        text = f"{value.value:.{digits}f}{TIED}{unit}"
+        return Quantity(text, value, value.limits(digits, to="–"), measure)
 
-    seconds = told(comparison.seconds, 1, "s")
-    clicks = told(comparison.clicks, 2, comparison.prompts)
+    row = comparison.rows[best, comparison.never]
+    some = "the only object reaches" if row.targets == 1 else f"all {row.targets} objects reach"
+    never = f"{some} it"
+    if row.value:
+        reach, are = ("reaches", "is") if round(row.value) == 1 else ("reach", "are")
+        count = f"{row.value:.0f} of {counted(row.targets, 'object')}"
+        never = f"{count} never {reach} it by {comparison.prompts} and {are} finished by hand"
     return phrase(
-        seconds, " and ", clicks, f" per object to reach {_tied(comparison.goals.lead.text)}{never}"
+        told(comparison.seconds, 1, "s"),
+        " and ",
+        told(comparison.clicks, 2, comparison.prompts),
+        f" per object to reach {_tied(comparison.goals.lead.text)}; {never}",
     )
 
 
@@ -317,74 +328,47 @@ def _with_waiting(comparison: Comparison) -> str:
     )
 
 
-def _never(comparison: Comparison, row: SummaryRow) -> str:
-    if row.value == 0:
-        some = "the only object reaches" if row.targets == 1 else f"all {row.targets} objects reach"
-        return f"; {some} it"
-    count = f"{row.value:.0f} of {counted(row.targets, 'object')}"
-    one = round(row.value) == 1
-    never = f"never {'reaches' if one else 'reach'} it by {comparison.prompts}"
-    return f"; {count} {never} and {'is' if one else 'are'} finished by hand"
-
-
 def _runner_up(comparison: Comparison) -> str:
-    """How much more the next model needs in seconds and clicks, and whether it is significant."""
+    """How much more the next model needs in seconds and clicks, and whether it is significant.
+
+    It also gives the reason why a difference is open: too few images for any, a test that doubts
+    what an interval does not, or an order that could turn.
+    """
     if len(comparison.models) < 2:
         return "Add a second model to the run (--add) to compare."
     best, other = comparison.models[:2]
-    seconds, clicks = (
-        comparison.behind(other, best, m) for m in (comparison.seconds, comparison.clicks)
-    )
-    if seconds is None:
-        return f"**{best}** and **{other}** share no object, so they are not compared."
-    gap = "the same time, to a tenth of a second per object"
-    if round(abs(seconds.value), 1):
-        longer = "longer" if seconds.value > 0 else "less"
-        gap = f"{abs(seconds.value):.1f}{TIED}s {longer} per object, {_sure(seconds, 1)}"
-    told = [f"The next, **{other}**, takes {gap}."]
-    if clicks is not None and round(clicks.value, 2) != 0:
-        gap = f"{abs(clicks.value):.2f} {'more' if clicks.value > 0 else 'fewer'}"
-        told.append(f"It needs {gap} {comparison.prompts}, {_sure(clicks, 2)}.")
-    in_doubt = [d for d in (seconds, clicks) if d is not None and not d.significant]
-    if in_doubt:
-        told.append(_doubt(comparison, in_doubt))
-    return " ".join(told)
-
-
-def _sure(d: Difference, digits: int) -> str:
-    """A conclusion on a difference with its interval, in words."""
-    conclusion = f"which is **{'' if d.significant else 'not '}significant**"
-    low, high = signed(d.low, digits), signed(d.high, digits)
-    if np.isnan(d.low) or low == high:
-        return conclusion
-    return f"{conclusion} (95{TIED}% interval {low} to {high})"
-
-
-def _doubt(comparison: Comparison, found: Sequence[Difference]) -> str:
-    """Why differences are open: too few images for any, a test that doubts what an interval
-    does not, or an order that could turn."""
-    scenes = len(set(comparison.groups[0].clusters))
-    pairs = len(comparison.models) * (len(comparison.models) - 1) / 2
-    if pairs * 2.0 ** (1 - scenes) >= 0.05:
+    told, gaps = [], []
+    for measure, digits in ((comparison.seconds, 1), (comparison.clicks, 2)):
+        d = comparison.behind(other, best, measure)
+        if d is None:
+            return f"**{best}** and **{other}** share no object, so they are not compared."
+        gaps.append(d)
+        amount, more = f"{abs(d.value):.{digits}f}", d.value > 0
+        sure = f"which is **{'' if d.significant else 'not '}significant**"
+        low, high = signed(d.low, digits), signed(d.high, digits)
+        if not np.isnan(d.low) and low != high:
+            sure += f" (95{TIED}% interval {low} to {high})"
+        if measure == comparison.clicks and float(amount):
+            what = f"{'more' if more else 'fewer'} {comparison.prompts}"
+            told.append(f"It needs {amount} {what}, {sure}.")
+        elif measure == comparison.seconds:
+            gap = f"{amount}{TIED}s {'longer' if more else 'less'} per object, {sure}"
+            same = "the same time, to a tenth of a second per object"
+            told.append(f"The next, **{other}**, takes {gap if float(amount) else same}.")
+    doubtful = [d for d in gaps if not d.significant]
+    scenes, models = len(set(comparison.groups[0].clusters)), len(comparison.models)
+    if doubtful and models * (models - 1) / 2 * 2.0 ** (1 - scenes) >= 0.05:
         few = "One image is" if scenes == 1 else f"{scenes} images are"
-        return f"{few} too few for any significant difference."
-    if any(d.low > 0 or d.high < 0 for d in found):
-        return (
+        told.append(f"{few} too few for any significant difference.")
+    elif any(d.low > 0 or d.high < 0 for d in doubtful):
+        told.append(
             "An interval that excludes 0 holds for its pair and statistic alone; the paired "
             f"permutation test over {scenes} images, corrected for all pairs (Holm), is above "
             f"5{TIED}%."
         )
-    return "Other images may reverse such a difference."
-
-
-def _extent(comparison: Comparison) -> str:
-    """How much was evaluated, and what a failure costs."""
-    group = comparison.groups[0]
-    return (
-        f"Evaluated: {_amount(group)}, up to {counted(group.rounds, 'round')}. "
-        f"{comparison.by_hand()}; waiting for the model is reported separately and not included "
-        "in annotation time."
-    )
+    elif doubtful:
+        told.append("Other images may reverse such a difference.")
+    return " ".join(told)
 
 
 def _amount(group: noc.ClickSessions) -> str:

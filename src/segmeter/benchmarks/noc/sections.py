@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from segmeter.stats.statistics import Statistic, percentiles, resampling, standi
 
 def sections(run: Results) -> list[page.Section]:
     made = comparisons(run)
-    goal, results = made[0].goals.lead, []
+    findings, goal, results = made[0].findings, made[0].goals.lead, []
     # On the objects that all models have; a note tells where some lack.
     for comparison, every in zip(comparisons(run, common=True), made, strict=True):
         results += [
@@ -43,10 +44,18 @@ def sections(run: Results) -> list[page.Section]:
             parts.uneven(every.title, every.groups),
             leaderboard(comparison, f"leaderboard-{_stem(comparison)}"),
         ]
+    apart = [
+        d
+        for c in made
+        for d in c.differences
+        if c.models[0] in (d.first, d.second) and findings.cards[d.statistic].tested == "yes"
+    ]
     return [
         page.Section("Results", blocks=[block for block in results if block is not None]),
         _growth(made),
-        *_differences(made),
+        *findings.difference_section(
+            apart, caption="The model with the least annotation time against every other"
+        ),
         _numbers(made),
         *start_sections(
             run,
@@ -58,28 +67,6 @@ def sections(run: Results) -> list[page.Section]:
         _time(made, run),
         *_cases(run, made),
     ]
-
-
-def _differences(comparisons: Sequence[Comparison]) -> list[page.Section]:
-    """The first model of each comparison against every other one, where there are several."""
-    blocks = []
-    for c in comparisons:
-        best, *others = c.models
-        tested = [name for name, card in c.findings.cards.items() if card.tested == "yes"]
-        # First and second as in `run.compare()`: one sign everywhere.
-        pairs = {(d.statistic, frozenset((d.first, d.second))): d for d in c.differences}
-        wanted = [(name, frozenset((best, other))) for other in others for name in tested]
-        found = [pairs[pair] for pair in wanted if pair in pairs]
-        if found:
-            name = f"differences-{_stem(c)}"
-            blocks.append(
-                parts.difference_table(found, c.findings.cards, name=name, caption=c.title)
-            )
-    text = (
-        "The model with the least annotation time against every other, on the same objects. "
-        "A difference is significant if its Holm-corrected p value is below 5 %."
-    )
-    return [page.Section("Significant differences", text, blocks)] if blocks else []
 
 
 def _growth(comparisons: Sequence[Comparison]) -> page.Section:
@@ -118,28 +105,25 @@ def _numbers(comparisons: Sequence[Comparison]) -> page.Section:
     best = standing_out(findings.rows, tested_differences(findings), findings.cards)
     blocks: list[page.Block] = []
     for comparison in comparisons:
-        group, stem = comparison.groups[0], _stem(comparison)
+        group, goals = comparison.groups[0], comparison.goals.all
         own = [
             row for row in findings.rows if (row.dataset, row.user) == (group.dataset, group.user)
         ]
-        goals = comparison.goals.all
         effort = [*map(noc.clicks_to, goals), *map(noc.failures_at, goals)]
-        for name, statistics, what in (
+        for name, cards, what in (
             ("clicks", effort, "clicks to quality and failures"),
             ("quality", _quality_columns(group), "quality"),
         ):
             caption = f"{comparison.title}: {what}; {group.size} objects, {group.rounds} rounds"
-            names = [s.name for s in statistics]
-            table = findings.table(f"{name}-{stem}", own, names, best=best, caption=caption)
-            blocks.append(table)
+            stem, names = f"{name}-{_stem(comparison)}", [card.name for card in cards]
+            blocks.append(findings.table(stem, own, names, best=best, caption=caption))
     text = (
         "NoC@q is the mean number of rounds until IoU first reaches q %; a failure counts as "
         "all rounds. NoF@q counts failures: **published** also counts a success at the very last "
         "round, **corrected** only objects that never reach it. AuC is the area under IoU over "
-        "the rounds. The two protocols also differ in the clicks themselves: **published** "
-        "keeps clicking at the corner when nothing is wrong, and drops the mask fed back when "
-        "the second click is negative; **corrected** does neither. Bold: better than every other "
-        "model, and significantly so."
+        "the rounds. In **published** the user also keeps clicking at the corner when nothing is "
+        "wrong, and the mask fed back is dropped when the second click is negative. Bold: better "
+        "than every other model, and significantly so."
     )
     return page.Section("Results in each protocol", text, blocks)
 
@@ -158,6 +142,10 @@ def _quality_columns(group: noc.ClickSessions) -> list[Statistic]:
     return made
 
 
+Head = dict[page.Column, Callable[[noc.ClickSessions], page.Cell]]
+"""Columns that are no statistic."""
+
+
 def _time(comparisons: Sequence[Comparison], run: Results) -> page.Section:
     """A person's seconds per object by activity, and measured waiting for the machine."""
     blocks: list[page.Block] = []
@@ -173,51 +161,40 @@ def _time(comparisons: Sequence[Comparison], run: Results) -> page.Section:
                 [page.Part(n, [s[n] for s in spent]) for n in used],
             )
         )
-    known = run.provenance.get("segmenters", {})
-    devices = {model: str(facts.get("device", "")) for model, facts in known.items()}
-    groups = [(comparison, group) for comparison in comparisons for group in comparison.groups]
-    cost = comparisons[0].cost
+    titles = {group.key: c.title for c in comparisons for group in c.groups}
+    head: Head = {
+        page.Column("model"): lambda group: group.model,
+        page.Column("data"): lambda group: titles[group.key],
+    }
+    groups, cost = [group for c in comparisons for group in c.groups], comparisons[0].cost
     review = f", {cost.review:g} s to review it" if cost.review else ""
-    length = f" and {cost.by_hand_px:g} s per pixel of its outline" if cost.by_hand_px else ""
     priced = page.Note(
         f"Cost model: {cost.locate:g} s to find the object{review}, {cost.click:g} s per click, "
         f"{cost.box:g} s per box, {cost.scribble:g} s per stroke; objects that never reach the "
-        f"goal are drawn by hand in {cost.by_hand:g} s{length}. Sources of these seconds: see the "
+        f"goal are drawn by hand, {drawn_by_hand(cost)}. Sources of these seconds: see the "
         "documentation; `--cost FILE` sets your own."
     )
-    blocks += [*_touch_up(groups), _latency_table(groups, devices), priced]
+    blocks += [*_touch_up(comparisons[0], groups, head), _latency(comparisons[0], groups, head)]
     text = machines(run) and f"{machines(run)} It is in no comparison of seconds."
-    return page.Section("Time per object", text, blocks)
+    return page.Section("Time per object", text, [*blocks, priced])
 
 
-Placed = tuple[Comparison, noc.ClickSessions]
-Told = Callable[[Placed], page.Cell]
-
-
-def _value(name: str) -> Told:
-    return lambda r: r[0].value(r[1].model, name)
-
-
-_WHERE: dict[page.Column, Told] = {
-    page.Column("model"): lambda r: r[1].model,
-    page.Column("data"): lambda r: r[0].title,
-}
-
-
-def _touch_up(groups: Sequence[Placed]) -> list[page.Block]:
+def _touch_up(
+    comparison: Comparison, groups: Sequence[noc.ClickSessions], head: Head
+) -> list[page.Block]:
     """How many clicks pay before correcting by hand does, where that was measured."""
-    goal, cost = groups[0][0].goals.lead, groups[0][0].cost
+    findings, goal, cost = comparison.findings, comparison.goals.lead, comparison.cost
     shown = [noc.by_clicks_until(goal), noc.seconds_until(goal), noc.clicks_that_pay(goal)]
-    measured = [(c, g) for c, g in groups if (g.model, shown[0].name) in c.rows]
+    measured = [group for group in groups if (group.key, shown[0].name) in findings.numbers]
 
-    def at_price(factor: float) -> Told:
+    def at_price(factor: float) -> Callable[[noc.ClickSessions], page.Cell]:
         """A person's time if correcting by hand costs so many times as much."""
         dear = replace(cost, touch_up=factor * cost.touch_up)
-        return lambda r: page.Value.of(
-            resampling(r[1]).interval(noc.with_touch_up(replace(r[1], cost=dear), goal)[0])
+        return lambda group: page.Value.of(
+            resampling(group).interval(noc.with_touch_up(replace(group, cost=dear), goal)[0])
         )
 
-    columns = _WHERE | {parts.column_of(s): _value(s.name) for s in shown}
+    columns = {**head, **findings.columns(measured, [card.name for card in shown])}
     for what, factor in (("half", 0.5), ("twice", 2.0)):
         columns[page.Column(f"time at {what} that price", "s per object", 1)] = at_price(factor)
     note = (
@@ -243,16 +220,16 @@ def _spent(group: noc.ClickSessions, comparison: Comparison) -> dict[str, float]
     }
 
 
-def _latency_table(groups: Sequence[Placed], devices: Mapping[str, str]) -> page.Table:
-    columns: dict[page.Column, Told] = {
-        **_WHERE,
-        page.Column("device"): lambda r: devices.get(r[1].model, ""),
-        page.Column("waiting", "s per object, to the goal", 2): _value(groups[0][0].waiting),
-        page.Column("encode", "s, an object's share", 2): _value("seconds-encode"),
-        page.Column("predict", "s per round", 3): _value("seconds-predict"),
-        page.Column("p50", "s per round", 3): lambda r: _latency(r[1], 0.5),
-        page.Column("p95", "s per round", 3): lambda r: _latency(r[1], 0.95),
-        page.Column("simulated user", "s per round", 4): _value("seconds-user"),
+def _latency(comparison: Comparison, groups: Sequence[noc.ClickSessions], head: Head) -> page.Table:
+    findings = comparison.findings
+    known = findings.run.provenance.get("segmenters", {})
+    shown = ("seconds-encode", "seconds-predict", comparison.waiting, "seconds-user")
+    columns: Head = {
+        **head,
+        page.Column("device"): lambda group: str(known.get(group.model, {}).get("device", "")),
+        **findings.columns(groups, shown),
+        page.Column("p50", "s per round", 3): lambda group: _quantile(group, 0.5),
+        page.Column("p95", "s per round", 3): lambda group: _quantile(group, 0.95),
     }
     return page.Table.of(
         "latency",
@@ -265,7 +242,7 @@ def _latency_table(groups: Sequence[Placed], devices: Mapping[str, str]) -> page
     )
 
 
-def _latency(group: noc.ClickSessions, share: float) -> page.Value:
+def _quantile(group: noc.ClickSessions, share: float) -> page.Value:
     """A quantile of the seconds of a prediction, over all rounds in which a prompt was given."""
     seconds = np.where(group.spoken > 0, group.answer, np.nan)
     if np.isnan(seconds).all():
@@ -288,8 +265,9 @@ def _cases(run: Results, comparisons: Sequence[Comparison]) -> list[page.Section
             continue
         if len(comparisons) > 1:
             galleries.append(page.Note(f"**{comparison.title}**"))
-        galleries.append(hardest(run, comparison, cases))
-        sessions += replays(run, comparison, cases)
+        anchors = replay_keys(comparison, cases)
+        galleries.append(hardest(run, comparison, cases, anchors))
+        sessions += replays(run, comparison, cases, anchors)
     text = "The objects that need the most clicks over all models, with the clicks of each model."
     replayed = (
         "Choose a session; step through it with the buttons, the slider or the arrow keys. "
@@ -326,6 +304,8 @@ def _way(comparison: Comparison, group: noc.ClickSessions) -> Way:
 
 
 _GALLERY, _REPLAYED, _MODELS = 8, 5, 3
+Anchors = Mapping[tuple[parts.Key, str], str]
+"""Anchors of replays, by object and model."""
 
 
 def cases_of(run: Results, comparison: Comparison) -> tuple[list[parts.Case], str]:
@@ -347,11 +327,10 @@ def cases_of(run: Results, comparison: Comparison) -> tuple[list[parts.Case], st
 
 
 def hardest(
-    run: Results, comparison: Comparison, cases: Sequence[parts.Case]
+    run: Results, comparison: Comparison, cases: Sequence[parts.Case], anchors: Anchors
 ) -> page.Gallery | page.Note:
     """The objects that cost most over all models, with the best model's clicks."""
     best, goal, images = comparison.groups[0], comparison.goals.lead, []
-    shown = replay_keys(comparison, cases)
     for case in cases[:_GALLERY]:
         frames = parts.session_frames(run, best, case, (best.user,))
         if not frames:
@@ -367,7 +346,7 @@ def hardest(
         images.append(case.drawn(
             "\n".join(outcomes), alt, mask=seen[-1].mask, name=best.model,
             prompts=[prompt for frame in seen for prompt in frame.prompts],
-            link=shown.get((case.key, best.model), ""),
+            link=anchors.get((case.key, best.model), ""),
         ))  # fmt: skip
     return page.Gallery(
         images,
@@ -377,27 +356,24 @@ def hardest(
     )
 
 
-def replays(run: Results, comparison: Comparison, cases: Sequence[parts.Case]) -> list[page.Replay]:
+def replays(
+    run: Results, comparison: Comparison, cases: Sequence[parts.Case], anchors: Anchors
+) -> list[page.Replay]:
     """Chosen sessions of the first models, click by click."""
     goal, made = comparison.goals.lead, []
-    wanted = replay_keys(comparison, cases)
-    for case in cases:
-        for group in comparison.groups:
-            key = wanted.get((case.key, group.model))
-            frames = parts.session_frames(run, group, case, (group.user,)) if key else []
-            if key and frames:
-                reached = _reached(group, case.key, goal)
-                outcome = f"{goal.short} after {counted(reached, 'click')}"
-                outcome = outcome if reached else f"not {goal.short} in {len(frames)} rounds"
-                caption = f"{case.scene.name}, user {group.user}, protocol {group.protocol}"
-                shown = goal.value if goal.measure == "iou" else None
-                made.append(case.replay(key, f"{group.model}: {outcome}", frames, shown, caption))
+    for case, group in product(cases, comparison.groups):
+        key = anchors.get((case.key, group.model))
+        if key and (frames := parts.session_frames(run, group, case, (group.user,))):
+            reached = _reached(group, case.key, goal)
+            outcome = f"{goal.short} after {counted(reached, 'click')}"
+            outcome = outcome if reached else f"not {goal.short} in {len(frames)} rounds"
+            caption = f"{case.scene.name}, user {group.user}, protocol {group.protocol}"
+            shown = goal.value if goal.measure == "iou" else None
+            made.append(case.replay(key, f"{group.model}: {outcome}", frames, shown, caption))
     return made
 
 
-def replay_keys(
-    comparison: Comparison, cases: Sequence[parts.Case]
-) -> dict[tuple[parts.Key, str], str]:
+def replay_keys(comparison: Comparison, cases: Sequence[parts.Case]) -> Anchors:
     """Which sessions are replayed, and under which anchors."""
     chosen = [*cases[: _REPLAYED - 2], *cases[-2:]]
     place = re.sub(r"\W+", "-", comparison.title)

@@ -350,7 +350,7 @@ def _per_prompt(seconds: Floats, spoken: Floats) -> Floats:
 
 _machine = partial(_statistic, tested="no")
 _MACHINE = [
-    _machine("seconds-predict", "answer", "s per round", 3,
+    _machine("seconds-predict", "predict", "s per round", 3,
              values=lambda g: _per_prompt(g.answer, g.spoken)),
     _machine("seconds-user", "simulated user", "s per round", 4,
              values=lambda g: _per_prompt(g.busy, g.spoken)),

@@ -7,7 +7,7 @@ file of recorded clicks, real first clicks are used too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS
-from segmeter.core.scenes import Dataset
 
 
 @catalogue.benchmarks.add("rclicks", summary="quality with human instead of simulated clicks")
@@ -76,14 +75,6 @@ class Rclicks(Declared):
             options |= {"clicks": str(path), "digest": _digest(path)}
         users = _simulated_sessions(filled.users, options["draws"])
         return replace(filled, users=users, options=options)
-
-    def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
-        """Read the recorded clicks before anything is written; a wrong row stops the run."""
-        if plan.options["clicks"]:
-            from segmeter.users.replay import check_clicks
-
-            absent = plan.options["absent"]
-            check_clicks(Path(plan.options["clicks"]), datasets.values(), absent)
 
 
 def _simulated_sessions(users: Sequence[Spec], draws: int) -> tuple[Spec, ...]:

@@ -13,7 +13,7 @@ one definition gives the value, its interval and its null. Three kinds of means 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -69,54 +69,55 @@ class Effect:
 def value_of(effect: Effect, clickers: Floats) -> Floats:
     """The effect in each table of clickers, over the leading axes."""
     terms = _terms(effect, clickers)
-    if isinstance(terms, tuple):
-        return np.asarray(terms[0].mean(axis=-1) / terms[1].mean(axis=-1) - 1)
-    if effect.kind == "spread":  # (..., targets, groups)
-        return np.asarray(terms.sum(axis=-2).std(axis=-1))
+    if effect.kind == "spread":
+        return np.asarray(np.stack([term.sum(axis=-1) for term in terms], axis=-1).std(axis=-1))
     if effect.kind == "sum":
-        return np.asarray(terms.sum(axis=-1))
-    mean = np.asarray(terms.mean(axis=-1))
-    return np.asarray(np.expm1(mean)) if effect.kind == "log" else mean
+        return np.asarray(terms[0].sum(axis=-1))
+    means = [np.asarray(term.mean(axis=-1)) for term in terms]
+    if effect.kind == "ratio":
+        return np.asarray(means[0] / means[1] - 1)
+    return np.asarray(np.expm1(means[0])) if effect.kind == "log" else means[0]
 
 
 def interval_of(effect: Effect, clickers: Floats, drawn: Resampling) -> Interval:
     """The effect with its bootstrap interval over images."""
-    terms, value = _terms(effect, clickers), float(value_of(effect, clickers))
-    targets = clickers.shape[-2]
-    if isinstance(terms, tuple):
+    terms, targets = _terms(effect, clickers), len(clickers)
+    value = float(value_of(effect, clickers))
+    if effect.kind == "ratio":
         found = drawn.ratio(*terms)
         return Interval(value, found.low - 1, found.high - 1)
     if effect.kind == "spread":
-        draws = drawn.means(terms).std(axis=1) if drawn.clusters > 1 else np.empty(0)
-        return percentiles(value, targets * draws)
-    found = drawn.interval(terms)
+        draws = drawn.means(np.stack(terms, axis=-1)).std(axis=1)
+        return percentiles(value, targets * draws, drawn.clusters)
+    found = drawn.interval(terms[0])
     if effect.kind == "log":
         return Interval(value, float(np.expm1(found.low)), float(np.expm1(found.high)))
-    if effect.kind == "sum":
-        return Interval(value, found.low * targets, found.high * targets)
-    return found
+    return replace(found.times(targets), value=value) if effect.kind == "sum" else found
 
 
-def _terms(effect: Effect, clickers: Floats) -> Floats | tuple[Floats, Floats]:
-    """Each target's part, `(..., targets)`; of a ratio the pair above and below the line."""
+def _terms(effect: Effect, clickers: Floats) -> tuple[Floats, ...]:
+    """Each target's part, `(..., targets)`; of a ratio those above and below the line, of a
+    spread those of each group."""
     base, several = clickers[..., 0], clickers[..., 1 : None if effect.all_draws else GROUPS + 1]
     draws = several.shape[-1] // GROUPS
     groups = several.reshape(*several.shape[:-1], draws, GROUPS).mean(axis=-2)
-    sample, ddof = groups.mean(axis=-1), int(effect.form == "unbiased")
+    sample, ddof = np.asarray(groups.mean(axis=-1)), int(effect.form == "unbiased")
     low, high = groups[..., :_HALF], groups[..., _HALF:]
     published = effect.measure == "noc" and not effect.form
     match effect.role:
         case "base":
-            return base
+            return (base,)
         case "sample":
-            return np.asarray(sample)
+            return (sample,)
+        case "std" if effect.kind == "spread":
+            return tuple(np.moveaxis(groups, -1, 0))
         case "std":
-            return np.asarray(groups if effect.kind == "spread" else groups.std(axis=-1, ddof=ddof))
+            return (np.asarray(groups.std(axis=-1, ddof=ddof)),)
         case "nsr":  # zero where the mean is
             spread = groups.std(axis=-1, ddof=ddof)
-            return np.asarray(np.divide(spread, sample, np.zeros_like(sample), where=sample > 0))
+            return (np.divide(spread, sample, np.zeros_like(sample), where=sample > 0),)
         case "dhh" if published:  # each of five groups against the one five tenths up, never merged
-            return np.asarray(((low - high) / high).mean(axis=-1))
+            return (np.asarray(((low - high) / high).mean(axis=-1)),)
         case "dsb":
             above, below = sample, base
         case "dgr":
@@ -126,15 +127,8 @@ def _terms(effect: Effect, clickers: Floats) -> Floats | tuple[Floats, Floats]:
     if effect.kind == "ratio":
         return above, below
     if effect.kind == "log":
-        return np.asarray(np.log(above) - np.log(below))
-    return np.asarray((above - below) / below if published else above - below)
-
-
-def _parts(effect: Effect, clickers: Floats) -> Floats:
-    """Each target's part of an effect that is a mean or a sum of them."""
-    terms = _terms(effect, clickers)
-    assert isinstance(terms, np.ndarray)  # asked of means and sums only
-    return terms
+        return (np.asarray(np.log(above) - np.log(below)),)
+    return (np.asarray((above - below) / below if published else above - below),)
 
 
 def _published() -> Iterator[Effect]:
@@ -189,7 +183,7 @@ def nulls(
             for e in asked:
                 values[e.name].append(value_of(e, block))
                 if e.name in terms:
-                    terms[e.name] += _parts(e, block).sum(axis=0) / many
+                    terms[e.name] += _terms(e, block)[0].sum(axis=0) / many
         for e in asked:
             seen = float(value_of(e, clickers))
             found[e.name] = null_of(np.concatenate(values[e.name]), seen, terms.get(e.name))
@@ -200,6 +194,6 @@ def excess_of(effect: Effect, clickers: Floats, null: Null, drawn: Resampling) -
     """How far an effect exceeds its null, with a joint bootstrap over images."""
     if null.terms is not None:
         scale = len(clickers) if effect.kind == "sum" else 1
-        return drawn.interval(_parts(effect, clickers) - null.terms).times(scale)
+        return drawn.interval(_terms(effect, clickers)[0] - null.terms).times(scale)
     seen = interval_of(effect, clickers, drawn)
     return Interval(seen.value - null.mean, seen.low - null.mean, seen.high - null.mean)

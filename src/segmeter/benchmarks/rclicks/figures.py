@@ -6,22 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import cv2
 import numpy as np
-import numpy.typing as npt
 
 from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.rclicks.statistics import ModelFindings, first_clickers
-from segmeter.benchmarks.sessions import mask_of
+from segmeter.benchmarks.rclicks.statistics import CARDS, ModelFindings, first_clickers
 from segmeter.clickability.groups import GROUPS, group_of_pixels
 from segmeter.clickability.map_sources import source
 from segmeter.clickability.maps import ClickRegion
 from segmeter.core import catalogue
 from segmeter.core import sections as page
-from segmeter.core.benchmarks import Results, Row
-from segmeter.core.errors import BadInput
+from segmeter.core.benchmarks import Results
 from segmeter.core.grouping import grouped, grouped_pairs
-from segmeter.core.prompts import Click
+from segmeter.core.prompts import Prompt, round_from_json
 from segmeter.stats.comparisons import spearman
 from segmeter.stats.goals import area_under
 from segmeter.stats.intervals import Floats
@@ -95,18 +91,10 @@ def scatter(found: Sequence[ModelFindings]) -> list[page.Chart]:
     return [chart] if marks else []
 
 
-_ACROSS_MODELS = {
-    "base-noc": "Base NoC",
-    "sample-noc": "Sample NoC",
-    "dsb-noc-ratio": "ΔSB NoC",
-    "dgr-noc-ratio": "ΔGR NoC",
-    "dhh-noc-ratio": "ΔHH NoC",
-    "base-auc": "Base IoU",
-    "sample-auc": "Sample IoU",
-    "dgr-auc-all": "ΔGR IoU",
-    "dhh-auc-all": "ΔHH IoU",
-    "nsr-unbiased": "NSR@20",
-}
+_ACROSS_MODELS = (
+    "base-noc", "sample-noc", "dsb-noc-ratio", "dgr-noc-ratio", "dhh-noc-ratio", "base-auc",
+    "sample-auc", "dgr-auc-all", "dhh-auc-all", "nsr-unbiased",
+)  # fmt: skip
 _FEWEST = 3  # of anything that is to correlate
 _NAMED = 5  # dots with names
 
@@ -123,7 +111,7 @@ def correlations(found: Sequence[ModelFindings]) -> page.Table:
     if len(models) >= _FEWEST:
         over = f"over {len(models)} models, mean over datasets, without sign"
         tables = [
-            {w: np.array([f.rows[n].value for f in own]) for n, w in _ACROSS_MODELS.items()}
+            {CARDS[n].title: np.array([f.rows[n].value for f in own]) for n in _ACROSS_MODELS}
             for own in grouped(found, lambda f: f.trial.dataset).values()
         ]
     names = [n for n in tables[0] if all(n in t for t in tables)]
@@ -160,12 +148,11 @@ def _both(table: Floats) -> Floats:
         return np.asarray(np.triu(np.corrcoef(table), 1) + np.tril(spearman(table.T), -1))
 
 
-Pixels = npt.NDArray[np.uint8]
 _SHOWN_MAPS, _HARD, _EASY, _MODELS, _DOTS = 3, 4, 2, 3, 24
 _LEGEND = (
-    "Dashed: the object. Maps: yellow where a click is likeliest, green half as likely, violet "
-    "where it hardly ever falls, grey where it never does. Groups: violet G1, the least likely "
-    "tenth of clicks, to yellow G10, the most likely."
+    "Dashed: the object. Maps: yellow where a click is likeliest, dark blue where it hardly ever "
+    "falls, not coloured where it never does. Groups: dark blue G1, the least likely tenth of "
+    "clicks, to yellow G10, the most likely."
 )
 
 
@@ -180,21 +167,20 @@ def maps_and_groups(run: Results, found: Sequence[ModelFindings]) -> list[page.B
     names = {**words, user.map: f"{words.get(user.map, user.map)}: the map in use"}
     blocks: list[page.Block] = []
     for case, _ in chosen:
-        dots = _first_points(run, case)
-        images = [
-            _over(case, case.scene.pixels, f"**{case.title}** and {len(dots)} first clicks", dots)
-        ]
+        dots = _first_points(run, found, case)
+        title = f"**{case.title}** and {len(dots)} first clicks"
+        images = [case.drawn(title, prompts=dots)]
         region = ClickRegion(case.scene, case.target, case.target.mask, True, "corrected")
         weights_of = {user.map: None if user.checkpoint is None else Path(user.checkpoint)}
         maps = {name: source(name, weights_of.get(name)).map(region) for name in names}
         for name, map in maps.items():
             weights = map.dense().astype(np.float64)
             level = weights / max(float(weights.max()), 1e-30)  # the likeliest pixel brightest
-            images.append(_over(case, _painted(case.scene.pixels, level, weights > 0), names[name]))
+            images.append(_over(case, np.where(weights > 0, level, np.nan), names[name]))
         used = maps[user.map]
         groups = replace(used, weights=group_of_pixels(used, 0).astype(np.float32)).dense()
-        drawn = _painted(case.scene.pixels, (groups - 1) / (GROUPS - 1), groups > 0)
-        images.append(_over(case, drawn, "groups: dark G1 to bright G10"))
+        level = np.where(groups > 0, (groups - 1) / (GROUPS - 1), np.nan)
+        images.append(_over(case, level, "groups: dark G1 to bright G10"))
         blocks.append(page.Gallery(images, _LEGEND))
     return blocks
 
@@ -204,18 +190,18 @@ def hard_targets(run: Results, found: Sequence[ModelFindings]) -> list[page.Bloc
     chosen, why = _noisy_cases(run, found, _HARD, _EASY)
     if why:
         return [page.Note(f"Objects cannot be shown: {why}", "warning")]
-    models = list(dict.fromkeys(f.trial.model for f in found))[:_MODELS]
-    protocol = found[0].trial.protocol
     blocks: list[page.Block] = []
     for case, noise in chosen:
-        caption = f"**{case.title}** · NSR {100 * noise:.1f} %"
-        images = [_over(case, case.scene.pixels, caption, _first_points(run, case))]
-        for model in models:
-            mean = _mean_mask(run, model, case, protocol)
-            if mean is None:
+        dots = _first_points(run, found, case)
+        images = [case.drawn(f"**{case.title}** · NSR {100 * noise:.1f} %", prompts=dots)]
+        for f in [f for f in found if f.trial.dataset == case.dataset][:_MODELS]:
+            frames = parts.session_frames(run, f.trial, case, _clickers(run, f, case))
+            if not frames:
                 return [parts.NO_MASKS]
+            mean = np.mean([frame.mask.dense() for frame in frames], axis=0)
             shade = np.repeat((255 * mean[..., None]).astype(np.uint8), 3, axis=2)
-            images.append(_over(case, shade, f"{model}: mean mask"))
+            caption = f"{f.trial.model}: mean mask"
+            images.append(case.drawn(caption, f"{caption} of {case.title}", pixels=shade))
         blocks.append(page.Gallery(images))
     note = (
         "White: in all masks; black: in none; dashed: the ground truth. The objects "
@@ -236,59 +222,19 @@ def _noisy_cases(
     return shown, why or ("" if shown else "there are no single first clicks")
 
 
-def _over(
-    case: parts.Case, pixels: Pixels, caption: str, dots: Sequence[Click] = ()
-) -> page.Illustration:
-    alt = "" if dots else f"{caption} of {case.title}"
-    return case.drawn(caption, alt, pixels=pixels, prompts=dots)
+def _over(case: parts.Case, level: Floats, caption: str) -> page.Illustration:
+    pixels = parts.painted(case.scene.pixels, level)
+    return case.drawn(caption, f"{caption} of {case.title}", pixels=pixels)
 
 
-def _painted(pixels: Pixels, level: Floats, where: npt.NDArray[np.bool_]) -> Pixels:
-    """The image in grey, with levels 0 to 1 as viridis: readable in grey and to all eyes."""
-    levels = np.clip(np.rint(255 * level), 0, 255).astype(np.uint8)
-    colours = cv2.applyColorMap(levels, cv2.COLORMAP_VIRIDIS)[..., ::-1]
-    grey = np.repeat(pixels.mean(axis=2, keepdims=True), 3, axis=2)
-    mixed = np.where(where[..., None], 0.2 * grey + 0.8 * colours, 0.5 * grey + 90)
-    return np.clip(mixed, 0, 255).astype(np.uint8)
+def _first_points(run: Results, found: Sequence[ModelFindings], case: parts.Case) -> list[Prompt]:
+    """First clicks of people on an object: recorded ones, else drawn ones."""
+    f = next(f for f in found if f.trial.dataset == case.dataset)
+    rows = parts.session_rows(run, f.trial, case.key, _clickers(run, f, case))
+    return [prompt for row in rows[:_DOTS] for prompt in round_from_json(row["prompt"])]
 
 
-def _first_points(run: Results, case: parts.Case) -> list[Click]:
-    """First clicks of people: recorded clicks, else drawn ones."""
-    table = run.sql(
-        """
-        select distinct "user", y, x, positive from rows
-        where round = 1 and dataset = $dataset and y is not null and scene = $scene
-        and target = $target and protocol = (select max(protocol) from rows)
-        and list_contains($users, "user") order by "user", y, x
-        """,
-        {
-            "dataset": case.dataset, "scene": case.scene.id, "target": case.target.id,
-            "users": [user for names in first_clickers(run).values() for user in names],
-        },
-    )  # fmt: skip
-    rows = _people_first(run, table.to_pylist())
-    return [Click((r["y"], r["x"]), r["positive"]) for r in rows[:_DOTS]]
-
-
-def _people_first(run: Results, rows: Sequence[Row]) -> Sequence[Row]:
-    """The rows of recorded people where there are any, else those of drawn clicks."""
-    clickers = first_clickers(run)
-    people, drawn = ([r for r in rows if r["user"] in clickers[w]] for w in ("people", "samples"))
-    return people or drawn
-
-
-def _mean_mask(
-    run: Results, model: str, case: parts.Case, protocol: str
-) -> npt.NDArray[np.float64] | None:
-    """The share of first clicks whose mask holds each pixel; None if masks were not kept."""
-    wanted = (1, case.target.id, protocol)
-    every = run.job_rows(model, case.dataset, case.scene.id)
-    rows = [row for row in every if (row["round"], row["target"], row["protocol"]) == wanted]
-    people = _people_first(run, rows)
-    if not people or any(row["mask"] is None for row in people):
-        return None
-    try:
-        masks = [mask_of(row, case.target.mask.shape).dense() for row in people]
-    except BadInput:  # a run that was damaged or made up
-        return None
-    return np.asarray(np.mean(masks, axis=0))
+def _clickers(run: Results, f: ModelFindings, case: parts.Case) -> list[str]:
+    """Users with one click on an object: recorded people where there are any, else drawn ones."""
+    every = first_clickers(run).values()
+    return next((u for u in every if parts.session_rows(run, f.trial, case.key, u)), [])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.rclicks import figures
@@ -13,7 +13,7 @@ from segmeter.benchmarks.response_section import followed_notes, response_sectio
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.grouping import grouped
-from segmeter.core.wording import p_value, signed
+from segmeter.core.wording import counted, p_value, signed
 from segmeter.stats.comparisons import holm
 
 
@@ -132,14 +132,13 @@ def _ranking(found: Sequence[ModelFindings]) -> Iterator[page.Table]:
     ranked = figures.ranked_by_noise(found)
     shown = ranked[:20]
     noise = {
-        (f.trial.model, f.trial.dataset, key): float(value)
+        (f.trial.model, f.trial.dataset): dict(zip(f.clicks.scores, f.clicks.noise(), strict=True))
         for f in found
         if f.clicks is not None
-        for key, value in zip(f.clicks.scores, f.clicks.noise(), strict=True)
     }
 
     def of_model(model: str) -> Callable[[figures.FirstClickNoise], page.Cell]:
-        return lambda one: noise.get((model, one.dataset, one.key))
+        return lambda one: noise.get((model, one.dataset), {}).get(one.key)
 
     columns: dict[page.Column, Callable[[figures.FirstClickNoise], page.Cell]] = {
         page.Column("object"): lambda one: parts.title(*one.key),
@@ -147,20 +146,15 @@ def _ranking(found: Sequence[ModelFindings]) -> Iterator[page.Table]:
         page.Column("NSR@1", "%, all models", 1, percent=True): lambda one: one.ratio,
         page.Column("mean IoU", "%", 1, percent=True): lambda one: one.mean,
         page.Column("std", "%", 1, percent=True): lambda one: one.spread,
-        **{
-            page.Column(model, "NSR@1, %", 1, percent=True, shade=True): of_model(model)
-            for model in dict.fromkeys(f.trial.model for f in found)
-        },
     }
+    for model in dict.fromkeys(f.trial.model for f in found):
+        column = page.Column(model, "NSR@1, %", 1, percent=True, shade=True)
+        columns[column] = of_model(model)
+    title = "Objects by noise against signal of the first click"
+    note = f"The {len(shown)} noisiest of {len(ranked)}; mean and spread are averaged over the "
+    note += "models before they are divided."
     if ranked:
-        yield page.Table.of(
-            "hard-objects",
-            shown,
-            columns,
-            "Objects by noise against signal of the first click",
-            f"The {len(shown)} noisiest of {len(ranked)}; mean and spread are averaged over the "
-            "models before they are divided.",
-        )
+        yield page.Table.of("hard-objects", shown, columns, title, note)
 
 
 _GROWTH = "Mean IoU after each round, with clicks that many people would make and few would."
@@ -179,14 +173,11 @@ _PROTOCOLS = (
 _SAME = "Two statistics that correlate strongly rank models, or objects, alike."
 _NULL = "All statistics, each with its value where it does not matter who clicked."
 _WORTH = (
-    "Compare each number with its value under the null, in which the clickers of an object are "
-    "permuted at random (groups among themselves; the centre "
-    "click with all of them), and the statistic is computed again, 500 to 2000 times. Means of "
-    "ratios are above zero even then, because a small count below the line weighs more "
-    "than a large one. p is two-sided: the share of shuffles that lie at least as far from "
-    "their own mean as what was seen. It asks whether the labels matter on these "
-    "images; the interval asks what other images would give: one may leave out "
-    "zero while the other finds no difference from the null."
+    "The null is the value if it did not matter who clicked: the clickers of each object are "
+    "permuted at random, 500 to 2000 times (groups among themselves; the centre click with all of "
+    "them). Means of ratios are above zero even then, because a small count below the line weighs "
+    "more than a large one. p is two-sided and asks whether the labels matter on these images; the "
+    "interval asks what other images would give."
 )
 _HARD = (
     "Noise against signal (NSR) of the first click: the spread of IoU over everybody who "
@@ -195,12 +186,10 @@ _HARD = (
 )
 
 
-_SIGNIFICANT = 0.05
 FEWEST_IMAGES = 6  # fewer say something of themselves, not of a dataset
 # What is asked of every model: the least against the most likely tenth, in clicks and quality.
 _ASKED = ("dgr-noc-ratio", "dgr-auc-all")
-_WORDS = {0: "no", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
-_HOW_SURE = "95 % interval "
+_SURE = "95 % interval "
 
 
 def conclusions(found: Sequence[ModelFindings]) -> list[page.Answer]:
@@ -214,77 +203,66 @@ def conclusions(found: Sequence[ModelFindings]) -> list[page.Answer]:
     return answers
 
 
-def images_in_words(count: int) -> str:
-    return "one image" if count == 1 else f"{_WORDS.get(count, count)} images"
-
-
 def _sentence(f: ModelFindings, p_clicks: float, p_quality: float) -> page.Phrase:
     model, dataset, _ = f.key
     clicks = ("the least likely tenth of clicks takes ", _more(f.rows["dgr-noc-ratio"]), ".")
     images = len(set(f.trial.clusters))
     if images < FEWEST_IMAGES:
-        them = "it" if images == 1 else "them"
-        opening = f"Whether it matters where people click with **{model}** on {dataset} "
-        opening += f"cannot be said from {images_in_words(images)}: on {them} "
-        return page.phrase(opening, clicks)
+        opening = f"Whether it matters where people click with **{model}** on {dataset} cannot "
+        return page.phrase(f"{opening}be said from {counted(images, 'image')}: here ", clicks)
     opening = f"With **{model}** on {dataset} it"
-    if p_clicks < _SIGNIFICANT:
+    if p_clicks < 0.05:
         return page.phrase(f"{opening} matters where people click: ", clicks)
-    if p_quality < _SIGNIFICANT:
-        row = f.rows["dgr-auc-all"]
-        which = "below" if row.value < 0 else "above"
-        text = f"{abs(row.value):.2f} points {which} that of the most likely"
-        limits = _limits(row, 2, _HOW_SURE).strip()
-        return page.phrase(
-            f"{opening} matters where people click, but for the quality on the way only: mean IoU "
-            "of the least likely tenth is ",
-            page.Quantity(text, page.Value.of(row), limits, row.statistic),
-            ". That it takes more clicks is not shown.",
-        )
-    return page.phrase(f"{opening} has not been shown to matter where people click: ", clicks)
+    if p_quality >= 0.05:
+        return page.phrase(f"{opening} has not been shown to matter where people click: ", clicks)
+    row = f.rows["dgr-auc-all"]
+    which = "below" if row.value < 0 else "above"
+    value = page.Value.of(row)
+    text = f"{abs(row.value):.2f} points {which} that of the most likely"
+    return page.phrase(
+        f"{opening} matters where people click, but for the quality on the way only: mean IoU "
+        "of the least likely tenth is ",
+        page.Quantity(text, value, value.limits(2, _SURE), row.statistic),
+        ". That it takes more clicks is not shown.",
+    )
 
 
 def _more(row: SummaryRow) -> page.Quantity:
     """How many more clicks the least likely tenth takes."""
-    limits = _limits(row, 1, _HOW_SURE).strip()
-    text = f"{abs(row.value):.1f} % {'more' if row.value >= 0 else 'fewer'} clicks than the most "
-    text += "likely"
+    value = page.Value.of(row)
+    more = f"{abs(row.value):.1f} % {'more' if row.value >= 0 else 'fewer'} clicks than"
     if row.value == 0 and not row.low < row.high:
-        alike = " (no image differs, so no interval can be given)" if row.low == row.high else ""
-        text = f"as many clicks as the most likely{alike}"
-    return page.Quantity(text, page.Value.of(row), limits, row.statistic)
+        more = "as many clicks as"
+    alike = " (no image differs, so no interval can be given)" if row.low == row.high else ""
+    limits = value.limits(1, _SURE)
+    return page.Quantity(f"{more} the most likely{alike}", value, limits, row.statistic)
 
 
 def _detail(f: ModelFindings, p_clicks: float, p_quality: float) -> str:
     """The evidence, then the paper's own number, and how much of it is there under the null."""
-    ratio, area, more = (f.rows[n] for n in (*_ASKED, "dsb-noc-ratio"))
-    base, sample = f.rows["base-noc"], f.rows["sample-noc"]
-    seen, null, left = (f.rows[f"dgr-noc{part}"] for part in ("", ":null", ":excess"))
+
+    def told(name: str, digits: int, unit: str = " %") -> str:
+        row = f.rows[name]
+        return f"{signed(row.value, digits)}{unit} {page.Value.of(row).limits(digits)}".strip()
+
+    base, sample = (f.rows[f"{who}-noc"].value for who in ("base", "sample"))
     shared = ""
     if "share-noc" in f.rows:
-        share, p = f.rows["share-noc"], p_value(f.p("share-noc"))
+        share = parts.measured(f.rows["share-noc"], "%", 0)
         shared = (
-            f"Of the variance between people on one object, {share.value:.0f} %"
-            f"{_limits(share, 0)} is between the groups, p {p}; the rest is chance of single "
-            "clicks. "
+            f"Of the variance between people on one object, {share} is between the groups, "
+            f"p {p_value(f.p('share-noc'))}; the rest is chance of single clicks. "
         )
     return (
-        f"Least against most likely tenth: clicks {signed(ratio.value, 1)} %"
-        f"{_limits(ratio, 1, _HOW_SURE)}, p {p_value(p_clicks)}; mean IoU over the rounds "
-        f"{signed(area.value, 2)} points{_limits(area, 2)}, p {p_value(p_quality)}; both corrected "
-        f"for the number of questions. To reach 90 % IoU, centre clicks take {base.value:.2f} "
-        f"rounds, human clicks {sample.value:.2f}: {signed(more.value, 1)} %"
-        f"{_limits(more, 1, _HOW_SURE)}, p {p_value(f.p('dsb-noc-ratio'))}. {shared}The paper's "
-        f"formula gives ΔGR {signed(seen.value, 1)} %; under the null (clickers permuted) it is "
-        f"{signed(null.value, 1)} %, so the excess is {signed(left.value, 1)}{_limits(left, 1)}."
+        f"Least against most likely tenth: clicks {told('dgr-noc-ratio', 1)}, "
+        f"p {p_value(p_clicks)}; mean IoU over the rounds {told('dgr-auc-all', 2, ' points')}, "
+        f"p {p_value(p_quality)}; both corrected for the number of questions. To reach 90 % IoU, "
+        f"centre clicks take {base:.2f} rounds, human clicks {sample:.2f}: "
+        f"{told('dsb-noc-ratio', 1)}, p {p_value(f.p('dsb-noc-ratio'))}. {shared}The paper's "
+        f"formula gives ΔGR {signed(f.rows['dgr-noc'].value, 1)} %; under the null it is "
+        f"{signed(f.rows['dgr-noc:null'].value, 1)} %, so the excess is "
+        f"{told('dgr-noc:excess', 1, '')}. Intervals are of 95 %."
     )
-
-
-def _limits(i: page.WithLimits, digits: int, words: str = "") -> str:
-    """Nothing where there is none: one image, or all alike, which tells of no others."""
-    if math.isnan(i.low) or math.isnan(i.high) or i.low == i.high:
-        return ""
-    return f" ({words}{signed(i.low, digits)} to {signed(i.high, digits)})"
 
 
 def pairwise_result(
@@ -295,7 +273,6 @@ def pairwise_result(
     compared: list[Difference] = []
     for members in grouped(lead, lambda f: f.trial.dataset).values():
         if len(members) > 1:
-            members.sort(key=lambda f: f.rows["sample-noc"].value)
             where = members[0].trial.comparison
             found = [d for d in differences if (d.dataset, d.user, d.protocol) == where]
             answers.append(_fewest(members, found))
@@ -305,46 +282,29 @@ def pairwise_result(
 
 
 def _fewest(members: Sequence[ModelFindings], compared: Sequence[Difference]) -> page.Answer:
-    """The best model against each other one, in clicks."""
-    best = members[0].trial
-    against = [
-        d if d.first == best.model else d.turned
-        for d in compared
-        if d.statistic == "sample-noc" and best.model in (d.first, d.second)
-    ]
-    images = len(set.intersection(*(set(f.trial.clusters) for f in members)))
+    """The model with which people need fewest clicks, and against which others that is sure."""
+    ranked = sorted(members, key=lambda f: f.rows["sample-noc"].value)
+    best = ranked[0].trial
     means: page.Phrase = ()
-    for f in members:
-        seen = f.rows["sample-noc"]
-        clicks = page.Quantity(f"{seen.value:.2f}", page.Value.of(seen), statistic=seen.statistic)
+    for f in ranked:
+        clicks = replace(parts.measured(f.rows["sample-noc"], "", 2), limits="")
         means = page.phrase(means, f"{', ' if means else ''}**{f.trial.model}** takes ", clicks)
+    images = len(set.intersection(*(set(f.trial.clusters) for f in members)))
     opening, sure = f"On {best.dataset}, people need fewest clicks with **{best.model}**: ", ""
     if images < FEWEST_IMAGES:
         opening = f"Which model costs people fewer clicks on {best.dataset} cannot be said from "
-        opening += f"{images_in_words(images)}: there "
+        opening += f"{counted(images, 'image')}: there "
     else:
-        yes = ", ".join(d.second for d in against if d.significant)
-        no = ", ".join(d.second for d in against if not d.significant)
+        mine = [d for d in compared if d.statistic == "sample-noc"]
+        against = [d if d.first == best.model else d.turned for d in mine]
+        others = grouped((d for d in against if d.first == best.model), lambda d: d.significant)
+        yes, no = (", ".join(d.second for d in others.get(s, ())) for s in (True, False))
         sure = f"; significant against {yes}" if yes else f"; not significant against {no}"
         sure += f" but not against {no}" if yes and no else ""
-    pairs = "; ".join(
-        f"{d.first} against {d.second} {_fewer(d)} on {d.targets} objects, p {p_value(d.p_holm)}"
-        for d in against
-    )
     uneven = " The models were not run on the same objects: trust the pairs, not the means."
     return page.Answer(
         page.phrase(opening, means, f" clicks to 90 % IoU{sure}."),
-        f"Means of all groups of people. Paired on the same objects of {images_in_words(images)}: "
-        f"{pairs}; corrected for the number of pairs. An object that never reaches the goal counts "
-        f"as all {best.base.shape[1]} rounds."
+        "Means of all groups of people. An object that never reaches the goal counts as all "
+        f"{best.base.shape[1]} rounds."
         + (uneven if len({f.trial.keys for f in members}) > 1 else ""),
     )
-
-
-def _fewer(d: Difference) -> str:
-    """How many fewer clicks the first takes, with the interval where there is one."""
-    if d.value == 0 and not d.low < d.high:
-        return "as many on every image"
-    text = f"{abs(d.value):.2f} {'more' if d.value > 0 else 'fewer'}"
-    limits = f"difference {signed(d.low, 2)} to {signed(d.high, 2)}"
-    return f"{text} ({limits if d.low < d.high else 'no interval'})"

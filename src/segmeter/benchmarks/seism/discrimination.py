@@ -16,6 +16,7 @@ from segmeter.benchmarks.report_parts import published_rows
 from segmeter.benchmarks.seism.work import GroundTruths, levels_of, results_of
 from segmeter.core import sections as page
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped
 from segmeter.core.models import Method, ProtocolName, Segmentation
 from segmeter.core.scenes import Dataset
 from segmeter.measures.meta import (
@@ -28,7 +29,7 @@ from segmeter.measures.meta import (
     human_discrimination,
 )
 from segmeter.measures.outlines import Grid
-from segmeter.measures.partitions import scores_of
+from segmeter.measures.partitions import FORMULAS, scores_of
 from segmeter.measures.tables import Labels, compare
 from segmeter.stats.intervals import Floats, Interval, Resampling
 
@@ -323,8 +324,6 @@ def _of_methods(
 
 def known_measures() -> list[str]:
     """Measures that can be judged, those of boundaries last."""
-    from segmeter.measures.partitions import FORMULAS
-
     return [*FORMULAS, "fr", "fop", *BOUNDARY]
 
 
@@ -358,60 +357,54 @@ _PROTOCOLS = (
 def meta_sections(rows: Sequence[MetaRow], pairs: PairScores) -> list[page.Section]:
     """A table per protocol, best first, with the answer, then the densities of every measure."""
     ranked = sorted(rows, key=lambda row: (row.protocol != "published", -row.value))
-    protocols = dict.fromkeys(row.protocol for row in ranked)
-    tables = [
-        _meta_table([row for row in ranked if row.protocol == protocol]) for protocol in protocols
-    ]
+    best = ranked[0]
+    what = "Global" if best.overall is not None else "SIHD"
+    tells = "tells best" if len({row.measure for row in ranked}) > 1 else "tells them apart"
+    answer = page.Answer(
+        f"{NAMES[best.measure]} {tells} ({what} {100 * best.value:.1f} %).",
+        f"{best.protocol.capitalize()} protocol; intervals are in the table.",
+    )
+    tables = [_meta_table(own) for own in grouped(ranked, lambda row: row.protocol).values()]
     text = (
         "Scores of a human partition against those of other people for the same image, and for "
         "another image. The further apart the two curves, the better the measure."
     )
     charts = [_densities(name, pairs) for name in dict.fromkeys(row.measure for row in ranked)]
     return [
-        page.Section("Meta-measures", blocks=[_answer(ranked), *tables, page.Note(_PROTOCOLS)]),
+        page.Section("Meta-measures", blocks=[answer, *tables, page.Note(_PROTOCOLS)]),
         page.Section("How scores of people are spread", text, [page.Multiples(charts)]),
     ]
-
-
-def _answer(ranked: Sequence[MetaRow]) -> page.Answer:
-    best = ranked[0]
-    what = "Global" if best.overall is not None else "SIHD"
-    tells = "tells best" if len({row.measure for row in ranked}) > 1 else "tells them apart"
-    sentence = f"{NAMES.get(best.measure, best.measure)} {tells} ({what} {100 * best.value:.1f} %)."
-    return page.Answer(
-        sentence, f"{best.protocol.capitalize()} protocol; intervals are in the table."
-    )
 
 
 _META = {"sihd": "SIHD", "sabd": "SABD", "sisd": "SISD", "overall": "Global"}
 
 
 def _meta_table(ranked: Sequence[MetaRow]) -> page.Table:
-    def cell(row: MetaRow, name: str) -> page.Cell:
-        found: Interval | float | None = getattr(row, name)
-        return page.Value.of(found) if isinstance(found, Interval) else found
+    def cell(name: str) -> Callable[[MetaRow], page.Cell]:
+        def of(row: MetaRow) -> page.Cell:
+            found: Interval | float | None = getattr(row, name)
+            return page.Value.of(found) if isinstance(found, Interval) else found
 
-    shown = [n for n in _META if any(getattr(row, n) is not None for row in ranked)]
-    columns = [page.Column(_META[n], "%", digits=1, percent=True, better="higher") for n in shown]
-    names = [NAMES.get(row.measure, row.measure) for row in ranked]
-    rows: list[list[page.Cell]] = [
-        [page.Label(name, protocol=row.protocol), *(cell(row, n) for n in shown)]
-        for name, row in zip(names, ranked, strict=True)
-    ]
+        return of
+
+    columns: dict[page.Column, Callable[[MetaRow], page.Cell]] = {
+        page.Column("measure"): lambda row: page.Label(NAMES[row.measure], protocol=row.protocol)
+    }
+    for name, title in _META.items():
+        if any(getattr(row, name) is not None for row in ranked):
+            column = page.Column(title, "%", digits=1, percent=True, better="higher")
+            columns[column] = cell(name)
     protocol = ranked[0].protocol
     caption = f"{protocol.capitalize()}: with 95 % intervals over images"
-    return page.Table(
-        f"meta-measures-{protocol}", [page.Column("measure"), *columns], rows, caption
-    )
+    return page.Table.of(f"meta-measures-{protocol}", ranked, columns, caption)
 
 
 def _densities(measure: str, pairs: PairScores) -> page.Chart:
     same, different = pairs.same[measure], pairs.different[measure]
-    spread: Densities = densities(same, different)
-    found = human_discrimination(same, different)
+    spread, found = densities(same, different), human_discrimination(same, different)
     top = float(max(spread.same.max(), spread.different.max()))
     return page.Chart(
-        NAMES.get(measure, measure),
+        NAMES[measure],
         page.Axis("bits apart" if measure == "voi" else "score"),
         page.Axis("density", 0),
         [

@@ -139,26 +139,23 @@ def _people(ground_truths: GroundTruths, scene: Scene) -> list[Level]:
 def _hierarchy_levels(
     name: str, hierarchy: Hierarchy, ground_truths: GroundTruths, counts: Sequence[int]
 ) -> Iterator[Level]:
-    """Levels are nested, so those with equally many regions are equal, and measured once."""
+    """Levels at thresholds 0.01 to 0.99, or by numbers of regions.
+
+    They are nested, so those with equally many regions are equal, and measured once.
+    """
+    settings = [(f"{t:.2f}", t, t) for t in THRESHOLDS.tolist()]
+    if hierarchy.values.size and hierarchy.values[-1] > 1:
+        ordered = sorted(counts, reverse=True)
+        settings = [(f"{n} regions", float(n), hierarchy.threshold_for(n)) for n in ordered]
     finest = compare(ground_truths.partitions, hierarchy.finest)
     known: dict[int, tuple[BoundaryCounts | None, Comparison]] = {}
-    for setting, parameter, threshold in _settings(hierarchy, counts):
+    for setting, parameter, threshold in settings:
         groups = hierarchy.groups(threshold)
         count = int(groups.max()) + 1
         if count not in known:
             boundaries = ground_truths.boundaries(hierarchy.labels(threshold))
             known[count] = boundaries, finest.merged(groups)
         yield Level(f"{name} {setting}".strip(), parameter, *known[count])
-
-
-def _settings(hierarchy: Hierarchy, counts: Sequence[int]) -> Iterator[tuple[str, float, float]]:
-    """Names, parameters and thresholds: 0.01 to 0.99, or numbers of regions."""
-    if hierarchy.values.size == 0 or hierarchy.values[-1] <= 1:
-        for threshold in THRESHOLDS.tolist():
-            yield f"{threshold:.2f}", threshold, threshold
-    else:
-        for count in sorted(counts, reverse=True):
-            yield f"{count} regions", float(count), hierarchy.threshold_for(count)
 
 
 def _rows(scene: Scene, levels: Sequence[Level], extra: Mapping[str, float]) -> Iterator[Row]:

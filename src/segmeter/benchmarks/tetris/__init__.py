@@ -11,15 +11,12 @@ from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.sessions import CONSISTENCY
 from segmeter.benchmarks.starts import NO_START
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import PaperLayout, Results, Row, RunOption
+from segmeter.core.benchmarks import PaperLayout, RunOption
 from segmeter.core.capabilities import ChecksData, capable
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column
-from segmeter.core.scenes import Dataset, Scene
-from segmeter.core.sections import Section
 
 TETRIS_ROWS = SESSION_ROWS.plus(
     (
@@ -82,13 +79,6 @@ class Tetris(Attacked):
             return filled
         return replace(filled, users=(Spec("centre-click"), *filled.users))
 
-    def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
-        """Read the recorded clicks before anything is written; a wrong row stops the run."""
-        if plan.options["clicks"]:
-            from segmeter.users.replay import check_clicks
-
-            check_clicks(Path(plan.options["clicks"]), datasets.values(), absent="skip")
-
 
 @catalogue.benchmarks.add(
     "tetris-boxes", summary="sensitivity to the box (IoU and BIoU Min, Max, D)"
@@ -97,6 +87,8 @@ class TetrisBoxes(Attacked):
     """The tight box, the worst and the best one within human-like jitter, in one round."""
 
     name = "tetris-boxes"
+    jobs = "work:box_work"
+    pages = "sections:box_sections"
     users = ("box", "worst-box", "best-box")
     headline = ("iou-min", "iou-base", "iou-max", "iou-d", "biou-d")
 
@@ -107,13 +99,3 @@ class TetrisBoxes(Attacked):
         if filled.measures != self.measures:
             raise BadInput("benchmark 'tetris-boxes' measures IoU and Boundary IoU; drop --measure")
         return filled
-
-    def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
-        from segmeter.benchmarks.tetris.work import box_work
-
-        return box_work(segmenter, scene, plan)
-
-    def sections(self, run: Results) -> list[Section]:
-        from segmeter.benchmarks.tetris.sections import box_sections
-
-        return box_sections(run)

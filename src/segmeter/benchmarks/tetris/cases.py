@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -19,20 +18,20 @@ from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click, round_from_json
 from segmeter.core.sections import Block, Gallery, Illustration, Note, Replay
 
-_SHOWN, _REPLAYED, _MAPS = 8, 2, 8
+_SHOWN, _REPLAYED = 8, 2
 _WORDS = {"min": "worst clicks", "max": "best clicks"}
 _LEGEND = "Colours are IoU: dark blue 0 %, grey 50 %, yellow 100 %."
 
 
 def fragile(run: Results, members: Sequence[AttackedSessions], prompt: str = "click") -> Block:
     """The objects on which the click decides most, with what the worst first click gave."""
-    images, roles, chosen = [], roles_of(run), _widest(members, _SHOWN)
-    shown = {(key, group.model): anchor for key, group, anchor in _replayed(members)}
+    images, roles = [], roles_of(run)
+    chosen = _widest(members, max(1, _SHOWN // len(members)))
     middle, over = ("centre", " over all clicks") if prompt == "click" else ("tight", "")
-    cases, why = parts.available_cases(run, [(group.dataset, key) for key, group in chosen])
+    cases, why = parts.available_cases(run, [(group.dataset, key) for key, group, _ in chosen])
     if why:
         return Note(f"Images of {members[0].dataset} cannot be shown: {why}", "warning")
-    for case, (key, group) in zip(cases, chosen, strict=True):
+    for case, (key, group, anchor) in zip(cases, chosen, strict=True):
         rows = parts.session_rows(run, group, key, roles)
         firsts = {roles[row["user"]]: row for row in reversed(rows)}
         worst, base, best = (firsts[role] for role in ("min", "base", "max"))
@@ -48,17 +47,15 @@ def fragile(run: Results, members: Sequence[AttackedSessions], prompt: str = "cl
         images.append(case.drawn(
             caption, alt, mask=mask_of(worst, case.scene.shape),
             name=f"{group.model}, worst {prompt}", prompts=round_from_json(worst["prompt"]),
-            link=shown.get((key, group.model), "") if prompt == "click" else "",
+            link=anchor if prompt == "click" else "",
         ))  # fmt: skip
-    legend = (
-        f"Dashed: the ground truth. Filled: the mask after the worst first {prompt}. Each model "
-    )
-    return Gallery(images, f"{legend}with the objects on which it is most fragile.")
+    legend = f"Dashed: the ground truth. Filled: the mask after the worst first {prompt}."
+    return Gallery(images, f"{legend} Each model with the objects on which it is most fragile.")
 
 
 def heat_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]:
     """Maps of the first click, each model's most varied first."""
-    each = max(1, _MAPS // len(members))
+    each = max(1, _SHOWN // len(members))
     chosen = [(group, row) for group in members for row in _varied_maps(run, group)[:each]]
     places = [(group.dataset, (row["scene"], row["target"])) for group, row in chosen]
     # Where none is available, the gallery above says why.
@@ -98,7 +95,7 @@ def _varied_maps(run: Results, group: AttackedSessions) -> list[Row]:
 def shift_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]:
     """Maps over shifts of the whole box, of the objects that the box decides most."""
     images = []
-    for key, group in _widest(members, _MAPS):
+    for key, group, _ in _widest(members, max(1, _SHOWN // len(members))):
         (row,) = parts.session_rows(run, group, key, ["tight-box"])
         values = np.frombuffer(row["shifts"], "<f4").astype(np.float64)
         side = round(len(values) ** 0.5)
@@ -106,7 +103,7 @@ def shift_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]
         name, low, high = parts.title(*key), 100 * values.min(), 100 * values.max()
         caption = f"**{name}**, {group.model} · IoU {low:.0f} to {high:.0f} %"
         alt = f"IoU of {name} for {group.model} as its box is moved"
-        images.append(Illustration(colours(square), caption, alt))
+        images.append(Illustration(parts.colours(square), caption, alt))
     legend = (
         "Each small square is one shift of the box, down and across as it moves; the middle one is "
         f"no move. {_LEGEND}"
@@ -120,7 +117,7 @@ def replays(run: Results, members: Sequence[AttackedSessions]) -> list[Replay]:
     def note(row: Row) -> str:
         return "fell behind: took over the centre clicks' session" if row["inherited"] else ""
 
-    chosen = _replayed(members)
+    chosen = _widest(members, _REPLAYED)
     cases, _ = parts.available_cases(run, [(group.dataset, key) for key, group, _ in chosen])
     users = {role: user for user, role in roles_of(run).items()}
     made: list[Replay] = []
@@ -135,24 +132,17 @@ def replays(run: Results, members: Sequence[AttackedSessions]) -> list[Replay]:
     return made
 
 
-def _replayed(members: Sequence[AttackedSessions]) -> list[tuple[parts.Key, AttackedSessions, str]]:
-    """Which sessions are replayed, and under which anchors."""
-    chosen = [place for group in members for place in _widest([group], _REPLAYED)]
-    return [
-        (key, group, re.sub(r"\W+", "-", f"fragile-{group.dataset}-{group.model}-{number}"))
-        for number, (key, group) in enumerate(chosen)
-    ]
-
-
 def _widest(
-    members: Sequence[AttackedSessions], total: int
-) -> list[tuple[parts.Key, AttackedSessions]]:
-    """Each model's objects of widest D, as many of each as fit."""
+    members: Sequence[AttackedSessions], each: int
+) -> list[tuple[parts.Key, AttackedSessions, str]]:
+    """Each model's objects of widest D, with the anchors of those that are replayed."""
     found = []
     for group in members:
         spans = dict(zip(group.keys, group.each("iou-d"), strict=True))
         order = sorted(spans, key=lambda key: (-spans[key], key))
-        found += [(key, group) for key in order[: max(1, total // len(members))]]
+        stem = re.sub(r"\W+", "-", f"fragile-{group.dataset}-{group.model}")
+        anchors = [f"{stem}-{place}" for place in range(_REPLAYED)] + [""] * each
+        found += [(key, group, anchor) for key, anchor in zip(order[:each], anchors, strict=False)]
     return found
 
 
@@ -160,23 +150,15 @@ Image = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
 
 
-def colours(values: Floats) -> Image:
-    """Values 0 to 1 as cividis, dark for low: told apart in grey print and by all eyes."""
-    levels = np.clip(np.nan_to_num(values) * 255, 0, 255).astype(np.uint8)
-    return np.asarray(cv2.applyColorMap(levels, cv2.COLORMAP_CIVIDIS)[..., ::-1], dtype=np.uint8)
-
-
 def enlarged(
     values: Floats, low: tuple[int, int], stride: int, shape: tuple[int, ...]
 ) -> npt.NDArray[np.float64]:
     """A map at the image's size: each value fills the square of its stride; NaN elsewhere."""
     whole = np.full(shape[:2], np.nan)
-    blocks = np.repeat(np.repeat(values, stride, axis=0), stride, axis=1)
-    top, left = (a - stride // 2 for a in low)
-    blocks = blocks[max(0, -top) :, max(0, -left) :]
-    top, left = max(0, top), max(0, left)
-    blocks = blocks[: shape[0] - top, : shape[1] - left]
-    whole[top : top + blocks.shape[0], left : left + blocks.shape[1]] = blocks
+    places = [(np.arange(n) - a + stride // 2) // stride for n, a in zip(shape, low, strict=False)]
+    inside = [(p >= 0) & (p < n) for p, n in zip(places, values.shape, strict=True)]
+    held = (place[there] for place, there in zip(places, inside, strict=True))
+    whole[np.ix_(*inside)] = values[np.ix_(*held)]
     return whole
 
 
@@ -191,8 +173,4 @@ def heat_image(
     whole = enlarged(values, low, stride, pixels.shape)
     if inside is not None and stride > 1:
         whole[~inside.dense()] = np.nan
-    grey = cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2GRAY)
-    base = np.repeat((grey.astype(np.float64) * 0.6 + 90)[..., None], 3, axis=2)
-    known = ~np.isnan(whole)
-    base[known] = 0.15 * base[known] + 0.85 * colours(whole)[known]
-    return base.astype(np.uint8)
+    return parts.painted(pixels, whole)

@@ -26,7 +26,7 @@ def sections(run: Results) -> list[page.Section]:
     """All sections, in reading order; those without contents are left out."""
     found = Attacks(run)
     members, lead = found.of(found.lead), found.lead
-    charts = [_chart(group, found.several) for group in members]
+    charts = [_chart(found, group) for group in members]
     places = [own for _, own, _ in found.datasets(members)]
     maps = [block for own in places for block in heat_maps(run, own)]
     made = [
@@ -57,25 +57,17 @@ def box_sections(run: Results) -> list[page.Section]:
         "than 20 pixels: the reach of the noise that Segment Anything was trained with. Worst "
         "and best are found by trying, coarse to fine, from the tight box on."
     )
-    answers: list[page.Block] = []
-    cases: list[page.Block] = []
-    shifts: list[page.Block] = []
-    for _, members, _ in found.datasets(found.of(found.lead)):
-        total, broken = out_of_order(members)
-        kept = "does not hold" if broken else "holds"
-        order = f"Min ≤ Base ≤ Max {kept} in all {total} cases, each object with each model."
-        answers.append(page.Answer(span_sentence(found, members, "box"), order))
-        cases.append(fragile(run, members, "box"))
-        shifts += shift_maps(run, members)
+    places = [own for _, own, _ in found.datasets(found.of(found.lead))]
+    cases = [fragile(run, own, "box") for own in places]
     return [
-        page.Section("Results", text, [*answers, *area_tables(found, "box")]),
+        page.Section("Results", text, [*_results(found, "box")]),
         *found.difference_section(found.tested),
         page.Section("Hardest objects", "Objects with the widest span between boxes.", cases),
         page.Section(
             "Moving the whole box",
             "IoU when the tight box is moved as a whole, up to a tenth of its sides either way; "
             "the middle is no move.",
-            shifts,
+            [block for own in places for block in shift_maps(run, own)],
         ),
     ]
 
@@ -99,125 +91,95 @@ _AGREEMENT = (
 )
 
 
-def _results(found: Attacks) -> Iterator[page.Block]:
+def _results(found: Attacks, prompt: str = "click") -> Iterator[page.Block]:
     for dataset, members, _ in found.datasets(found.of(found.lead)):
         for alike in grouped(members, lambda group: group.user).values():
-            clicks = f"{alike[0].role('base').shape[1]} clicks"
-            yield page.Answer(span_sentence(found, alike, clicks), _order_kept(found.run, alike))
+            yield page.Answer(span_sentence(found, alike, prompt), _order_kept(found, alike))
         yield from filter(None, [parts.uneven(dataset, members)])
-    yield from (*followed_notes(found.run), *_unequal(found), *area_tables(found))
+    yield from (*followed_notes(found.run), *_unequal(found), *area_tables(found, prompt))
 
 
-def span_sentence(found: Attacks, members: Sequence[AttackedSessions], what: str) -> page.Phrase:
+def span_sentence(found: Attacks, members: Sequence[AttackedSessions], prompt: str) -> page.Phrase:
     """How far apart worst and best lie, of the models with the least and the most span.
 
     How clicks were found is named where models were not all attacked alike.
     """
     order = sorted(members, key=lambda g: float(g.each("iou-d").mean()))
     least, most = order[0], order[-1]
+    what = f"{least.role('base').shape[1]} clicks" if prompt == "click" else prompt
     by = f" (by {least.user})" if least.user else ""
-    also = page.phrase(", the least, and ", _span(found, most), f" for **{most.model}**, the most")
+    low, high = (found.numbers[group.key, "iou-d"] for group in (least, most))
+    span = parts.measured(high, "", 1)
+    also = page.phrase(", the least, and ", span, f" for **{most.model}**, the most")
     return page.phrase(
         f"On {least.dataset}{by}, the worst and the best {what} lie ",
-        _span(found, least, " points of IoU apart", "95 % interval "),
+        parts.measured(low, "points of IoU apart", 1, "95 % interval "),
         f" for **{least.model}**",
         also if len(order) > 1 else "",
         ".",
     )
 
 
-def _span(
-    found: Attacks, group: AttackedSessions, unit: str = "", words: str = ""
-) -> page.Quantity:
-    """D with its interval, where images differ and so give one."""
-    d = page.Value.of(found.numbers.get((group.key, "iou-d")))
-    limits = ""
-    if d.low is not None and d.high is not None and d.low < d.high:
-        limits = f"({words}{d.low:.1f} to {d.high:.1f})"
-    return page.Quantity(f"{d.value:.1f}{unit}", d, limits, "iou-d")
-
-
 def _unequal(found: Attacks) -> list[page.Block]:
     """A warning where some models were attacked by gradient and others by search."""
     attacks = tetris.attacks_of(found.run)
-    models = dict.fromkeys(group.model for group in found.attacked)
-    searched = [m for m in models if attacks.get(m) == "search"]
+    searched = [g.model for g in found.attacked if attacks.get(g.model) == "search"]
     text = (
-        f"{', '.join(searched)} has no gradient to follow and was attacked by search, which "
-        "finds worse clicks than a gradient does (see the first click below). Its D is not "
-        "compared with that of the other models; `--user worst-click-search --user "
+        f"{', '.join(dict.fromkeys(searched))} has no gradient to follow and was attacked by "
+        "search, which finds worse clicks than a gradient does (see the first click below). Its D "
+        "is not compared with that of the other models; `--user worst-click-search --user "
         "best-click-search` attacks all of them by search."
     )
     mixed = searched and len(set(attacks.values())) > 1
     return [page.Note(text, "warning")] if mixed else []
 
 
-def _order_kept(run: Results, members: Sequence[AttackedSessions]) -> str:
+def _order_kept(found: Attacks, members: Sequence[AttackedSessions]) -> str:
     """Whether Min <= Base <= Max holds, counted; and how often a session was taken over."""
-    total, broken = out_of_order(members)
     protocol, dataset = members[0].protocol, members[0].dataset
-    kept = f"Min ≤ Base ≤ Max holds after {total - broken} of {total} clicks"
+    bounds = [[group.role(role) for role in ("min", "base", "max")] for group in members]
+    held = np.concatenate([((a <= b) & (b <= c)).ravel() for a, b, c in bounds])
+    kept = f"Min ≤ Base ≤ Max holds after {held.sum()} of {held.size} prompts"
     if protocol != "corrected":
         return f"{kept}; `published` does not promise it."
-    users = [user for user, role in tetris.roles_of(run).items() if role != "base"]
+    users = [user for user, role in tetris.roles_of(found.run).items() if role != "base"]
     query = """
         select avg(inherited::int) as share from rows
         where protocol = 'corrected' and list_contains($users, "user") and dataset = $dataset
     """
-    (row,) = run.sql(query, {"users": users, "dataset": dataset}).to_pylist()
+    (row,) = found.run.sql(query, {"users": users, "dataset": dataset}).to_pylist()
     return (
-        f"{kept} (corrected, by construction: in {100 * (row['share'] or 0):.1f} % of rounds "
-        "an attack's greedy choices had fallen behind, and it took over the centre clicks' "
-        "session)."
+        f"{kept} (corrected, by construction: in {100 * (row['share'] or 0):.1f} % of rounds an "
+        "attack had fallen behind the base, and took over its session)."
     )
-
-
-def out_of_order(members: Sequence[AttackedSessions]) -> tuple[int, int]:
-    """How many masks of the base there are, and how many are not between Min and Max."""
-    total = broken = 0
-    for group in members:
-        low, base, high = (group.role(role) for role in ("min", "base", "max"))
-        total += base.size
-        broken += int(((low > base) | (base > high)).sum())
-    return total, broken
 
 
 def _beside(found: Attacks) -> page.Section:
     """The paper's rows, or why they are not shown where the paper has such models and data."""
-    table = compared_with_the_paper(found.attacked, found.numbers)
-    title = "Comparison with the paper"
+    title, table = "Comparison with the paper", compared_with_the_paper(found.of(), found.numbers)
     if table is not None:
         text = (
             "The attack can be reproduced only approximately: the paper's renderer of discs is "
-            "replaced by an analytic one, and the authors' repository is not available. In "
-            "`published` the step is taken from the image's size although SAM's clicks are in "
-            "another frame, the allowance for leaving the error region compounds, clicks stay "
-            "fractional, and curves may cross; `corrected` repairs these. EISeg's network is "
-            "compared with RITM's HR18-IT, whose design and data it shares."
+            "replaced by an analytic one, and the authors' repository is not available. EISeg's "
+            "network is compared with RITM's HR18-IT, whose design and data it shares."
         )
         return page.Section(title, text, [table])
-    for group in found.attacked:
-        model = group.model.partition("?")[0]
-        if group.complete and paper_rows(group.dataset, model, "iou") is not None:
+    for group in found.of():
+        if printed := paper_rows(group.dataset, group.model, "iou"):
             targets, rounds = group.role("base").shape
             text = (
-                f"The paper's numbers for {group.dataset} are of "
-                f"{DATASETS[group.dataset][1]} targets and {PAPER_ROUNDS} clicks, these of "
-                f"{targets} and {rounds}: they are not compared."
+                f"The paper's numbers for {group.dataset} are of {printed['targets']:g} targets "
+                f"and {PAPER_ROUNDS} clicks, these of {targets} and {rounds}: not compared."
             )
             return page.Section(title, blocks=[page.Note(text)])
     return page.Section(title)
 
 
-def _chart(group: AttackedSessions, many: bool) -> page.Chart:
+def _chart(found: Attacks, group: AttackedSessions) -> page.Chart:
     areas = [group.each(f"iou-{role}").mean() for role in ("min", "base", "max")]
-    return parts.curves_chart(
-        group.model + (f", {group.dataset}" if many else ""),
-        group,
-        {name: group.role(role) for role, name in _NAMES.items()},
-        "click",
-        "Areas: worst {:.1f}, centre {:.1f}, best {:.1f}".format(*areas),
-    )
+    tables = {name: group.role(role) for role, name in _NAMES.items()}
+    told = "Areas: worst {:.1f}, centre {:.1f}, best {:.1f}".format(*areas)
+    return parts.curves_chart(found.named(group), group, tables, "click", told)
 
 
 def _first_click(found: Attacks, members: Sequence[AttackedSessions]) -> Iterator[page.Block]:
@@ -235,7 +197,7 @@ def _first_click(found: Attacks, members: Sequence[AttackedSessions]) -> Iterato
         page.Axis("IoU lost, points", 0, percent=True),
         [
             page.Points(
-                group.model + (f", {group.dataset}" if found.several else ""),
+                found.named(group),
                 group.each("distance-min") / 100,
                 (group.each("first-base") - group.each("first-min")) / 100,
             )
@@ -246,28 +208,7 @@ def _first_click(found: Attacks, members: Sequence[AttackedSessions]) -> Iterato
     )
 
 
-# Our names of models whose rows the paper prints: method, backbone, training data.
-PRINTED = {
-    "mobile-sam": ("MobileSAM", "ViT-Tiny", "SA-1B"),
-    **{f"sam-vit-{s}": ("SAM", f"ViT-{s.upper()}", "SA-1B") for s in "blh"},
-    **{f"sam-hq-vit-{s}": ("SAM-HQ", f"ViT-{s.upper()}", "SA-1B+44K") for s in "blh"},
-    "ritm-h18s": ("RITM", "HR18s-IT", "C+L"),
-    "ritm-h18": ("RITM", "HR18-IT", "C+L"),
-    "ritm-h32": ("RITM", "HR32-IT", "C+L"),
-    "ritm-h18-baseline": ("RITM", "HR18", "C+L"),
-    "eiseg-hrnet18-ocr64": ("RITM", "HR18-IT", "C+L"),
-    **{f"simpleclick-vit-{s}": ("SimpleClick", f"ViT-{s.upper()}", "C+L") for s in "blh"},
-    "simpleclick-vit-xtiny": ("SimpleClick", "ViT-XT", "SBD"),
-}
-# What the paper's numbers were taken on: its name of each dataset, targets; clicks of a session.
-DATASETS = {
-    "grabcut": ("GrabCut", 50),
-    "berkeley": ("Berkeley", 100),
-    "davis": ("DAVIS", 345),
-    "coco-mval": ("COCO-MVal", 800),
-    "tetris": ("TETRIS", 2531),
-}
-PAPER_ROUNDS = 10
+PAPER_ROUNDS = 10  # clicks of the paper's sessions
 _FEWEST = 3  # models to correlate
 
 _Printed = tuple[AttackedSessions, str, dict[str, float]]
@@ -290,6 +231,9 @@ class Attacks(parts.Findings):
     def several(self) -> bool:
         """Whether a table has to name the dataset."""
         return len({group.dataset for group in self.attacked}) > 1
+
+    def named(self, group: AttackedSessions) -> str:
+        return group.model + (f", {group.dataset}" if self.several else "")
 
     @property
     def tested(self) -> list[Difference]:
@@ -322,29 +266,29 @@ class Attacks(parts.Findings):
 
 def area_tables(found: Attacks, prompt: str = "click") -> Iterator[page.Table]:
     """Min, Base, Max and D of IoU and Boundary IoU, as in the paper's tables."""
+    what = "after one box: worst, tight, best"
+    if prompt == "click":
+        what = "over the clicks: worst, centre and best clicks"
+    notes = {"click": "As Table {} of the paper, with Base added. ", "box": ""}
     for number, (kind, title) in enumerate((("iou", "IoU"), ("biou", "Boundary IoU")), 1):
-        caption = f"{title} after one box: worst, tight, best, and D, best less worst"
-        note = "Chosen by IoU, so Min and Max of Boundary IoU may turn. " if number == 2 else ""
-        if prompt == "click":
-            caption = f"{title} over the clicks: worst clicks, centre clicks, best clicks, and D, "
-            caption += "best less worst"
-            note += f"Shaped like Table {number} of the paper, with Base added. "
-        names = [f"{kind}-{role}" for role in ROLES]
-        texts = {"caption": caption, "note": f"{note}{parts.INTERVALS}"}
+        chosen = "Chosen by IoU, so Min and Max of Boundary IoU may turn. " if number == 2 else ""
         yield from found.shown(
-            f"table-{number}-{kind}", found.of(), names, plot=f"{kind}-d", **texts
+            f"table-{number}-{kind}",
+            found.of(),
+            [f"{kind}-{role}" for role in ROLES],
+            plot=f"{kind}-d",
+            caption=f"{title} {what}, and D, best less worst",
+            note=f"{chosen}{notes[prompt].format(number)}{parts.INTERVALS}",
         )
 
 
-def paper_rows(dataset: str, model: str, measure: str) -> dict[str, float] | None:
-    """The paper's min, max and d for a model on a dataset."""
-    name, _ = DATASETS.get(dataset, ("", 0))
-    wanted = (measure, *PRINTED.get(model, ("", "", "")), name)
+def paper_rows(dataset: str, model: str, measure: str) -> dict[str, float]:
+    """The paper's targets, min, max and d for a model on a dataset; empty if it has no such row."""
+    name = model.partition("?")[0]
     for row in parts.published_rows("tetris", "paper.csv"):
-        key = (row["measure"], row["method"], row["backbone"], row["train_data"], row["dataset"])
-        if key == wanted:
-            return {role: float(row[role]) for role in ("min", "max", "d")}
-    return None
+        if (row["measure"], row["name"]) == (measure, dataset) and name in row["models"].split():
+            return {column: float(row[column]) for column in ("targets", "min", "max", "d")}
+    return {}
 
 
 def compared_with_the_paper(
@@ -366,23 +310,20 @@ def compared_with_the_paper(
     found = [
         (group, kind, printed)
         for group in groups
-        if group.complete and group.dataset in DATASETS
-        if group.role("base").shape == (DATASETS[group.dataset][1], PAPER_ROUNDS)
         for kind, (_, measure) in kinds.items()
-        if (printed := paper_rows(group.dataset, group.model.partition("?")[0], measure))
+        if (printed := paper_rows(group.dataset, group.model, measure))
+        if group.role("base").shape == (printed["targets"], PAPER_ROUNDS)
     ]
-    several = len({group.dataset for group in groups}) > 1
     columns: dict[page.Column, Callable[[_Printed], page.Cell]] = {
         page.Column("model"): lambda r: page.Label(r[0].model, protocol=r[0].protocol),
-        **({page.Column("data"): lambda r: r[0].dataset} if several else {}),
+        page.Column("data"): lambda r: r[0].dataset,
         page.Column("measure"): lambda r: kinds[r[1]][0],
         **{page.Column(title, "here, %", 2): here(role) for role, title in ROLES.items()},
         **{page.Column(ROLES[role], "paper, %", 2): there(role) for role in ("min", "max", "d")},
         page.Column("D", "here − paper", 2): lambda r: (here("d")(r).value or 0.0) - r[2]["d"],
     }
-    if not found:
-        return None
-    return page.Table.of("beside-the-paper", found, columns, "Comparison with the paper's rows")
+    title = "Comparison with the paper's rows"
+    return page.Table.of("beside-the-paper", found, columns, title) if found else None
 
 
 def first_click_tables(found: Attacks) -> Iterator[page.Table]:

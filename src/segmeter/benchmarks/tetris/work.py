@@ -16,6 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,9 @@ from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Observation, User
 from segmeter.users.adversary import Adversary, Attempt, Attempts, Direction, search
+from segmeter.users.box_prompts import AdversarialBox
 
-BASE = "centre-click"
+BASES = ("centre-click", "tight-box")
 
 
 def work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
@@ -91,16 +93,8 @@ def box_work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
     if "box" not in model.card.abilities:
         raise BadInput(f"model '{model.card.name}' takes no boxes; leave it out")
     encoded, seconds = timed_encode(model, scene)
-    tight, worst, best = (catalogue.users.make(spec) for spec in plan.users)
-    sessions: list[SimulatedSession] = []
-    for target in scene.targets:
-        for protocol in plan.protocols:
-            leader = len(sessions)  # the others may not end on the wrong side of the tight box
-            sessions += [
-                SimulatedSession(target, tight, protocol),
-                SimulatedSession(target, worst, protocol, Bound(leader, "below")),
-                SimulatedSession(target, best, protocol, Bound(leader, "above")),
-            ]
+    users = [catalogue.users.make(spec) for spec in plan.users]
+    sessions = simulated_sessions(scene, encoded, users, plan.protocols, {})
     records = run_sessions(scene, encoded, sessions, plan)
     maps = {t.id: shift_map(encoded, t).iou.astype("<f4").tobytes() for t in scene.targets}
 
@@ -141,24 +135,24 @@ def simulated_sessions(
     protocols: Sequence[ProtocolName],
     attempts: Attempts,
 ) -> list[SimulatedSession]:
-    """All users of a scene; in `corrected` the attacks are bound by the centre click.
+    """All users of a scene; attacks by boxes, and in `corrected` all, are bound by the base.
 
     What adversaries try is kept in `attempts`.
     """
     slope = isinstance(encoded, Differentiable)
-    ordered = sorted(users, key=lambda u: u.name != BASE)
+    ordered = sorted(users, key=lambda u: u.name not in BASES)
     keeping = [replace(u, kept=attempts) if isinstance(u, Adversary) else u for u in ordered]
     made: list[SimulatedSession] = []
-    for target in scene.targets:
-        for protocol in protocols:
-            leader = len(made)
-            for user in keeping:
-                bound = None
-                if isinstance(user, Adversary) and protocol == "corrected":
-                    bound = Bound(leader, "below" if user.direction == "worst" else "above")
-                elif isinstance(user, Adversary) and (not slope or user.by == "search"):
+    for target, protocol in product(scene.targets, protocols):
+        leader = len(made)
+        for user in keeping:
+            bound = None
+            if isinstance(user, Adversary) and protocol != "corrected":
+                if not slope or user.by == "search":
                     continue
-                made.append(SimulatedSession(target, user, protocol, bound))
+            elif isinstance(user, Adversary | AdversarialBox):
+                bound = Bound(leader, "below" if user.direction == "worst" else "above")
+            made.append(SimulatedSession(target, user, protocol, bound))
     return made
 
 

@@ -185,12 +185,11 @@ def _equal_effort(findings: parts.Findings, leading: Sets, goals: Sequence[float
         "slice by slice, where the goal is never reached."
     )
     blocks = [
-        findings.of_groups(
+        page.Table.of(
             tables.stem("equal-effort", own),
             own,
-            tables.PROMPTER,
-            [card.name for card in cards],
-            caption=f"{own[0].dataset}: {told}",
+            {**tables.PROMPTER, **findings.columns(own, [card.name for card in cards])},
+            f"{own[0].dataset}: {told}",
         )
         for own in leading
     ]

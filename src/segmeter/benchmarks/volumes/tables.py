@@ -124,12 +124,10 @@ def leaderboard(findings: parts.Findings, groups: Sequence[VolumeSessions], goal
         volumes.never(goal).name,
     )  # fmt: skip
     one, cases = groups[0], counted(len({scene for scene, _ in groups[0].keys}), "case")
-    return findings.of_groups(
+    return Table.of(
         stem("volumes", groups),
         found,
-        PROMPTER,
-        wanted,
-        plot="dice",
+        {**PROMPTER, **findings.columns(found, wanted, plot="dice")},
         caption=f"{one.dataset}: {counted(one.size, 'object')} of {cases}, by falling area; "
         f"protocol {one.protocol}. Dice is averaged over the instances of a case, then over cases; "
         f"{few(one)}",
