@@ -22,6 +22,7 @@ from segmeter.kernels import compiled
 
 Bits = npt.NDArray[np.bool_]
 Index = tuple[int, ...]
+Box = tuple[slice, ...]
 Derived = TypeVar("Derived")
 _BOX = re.compile(r"(?:[0-9]{1,9} ){6}")
 
@@ -103,7 +104,7 @@ class Mask:
         return int(np.count_nonzero(self.bits))
 
     @property
-    def window(self) -> tuple[slice, ...]:
+    def window(self) -> Box:
         """The box as slices into an array of the scene's size."""
         return tuple(map(slice, self.low, self.high))
 
@@ -300,7 +301,7 @@ class Mask:
             kept[key] = make()
         return cast(Derived, kept[key])
 
-    def _shared(self, other: Mask) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
+    def _shared(self, other: Mask) -> tuple[Box, Box] | None:
         """Where the two boxes meet, as slices into the bits of each."""
         self.check_frame(other)
         low, high = tuple(map(max, self.low, other.low)), tuple(map(min, self.high, other.high))
@@ -342,21 +343,21 @@ def _as_bits(array: npt.NDArray[Any]) -> Bits:
     return bits
 
 
-def _tight(bits: Bits) -> tuple[slice, ...] | None:
+def _tight(bits: Bits) -> Box | None:
     """Slices of the smallest box around the true pixels, or None when there are none."""
     if compiled is None or bits.ndim != 2 or bits.strides[1] != 1:
         return _plain_tight(bits)
-    # In a half of the plain way's time at 3 Mpx, a tenth on small masks (perf/clicks.py).
+    # 40 % of the plain way's time from 3 Mpx on, a tenth on small masks (perf/clicks.py).
     top, bottom, left, right = compiled.box(bits)
     return (slice(top, bottom), slice(left, right)) if top < bottom else None
 
 
-def _plain_tight(bits: Bits) -> tuple[slice, ...] | None:
+def _plain_tight(bits: Bits) -> Box | None:
     box: list[slice] = []
     part = bits
     for axis in range(bits.ndim):
         others = tuple(a for a in range(bits.ndim) if a != axis)
-        filled = part.any(axis=others).nonzero()[0]
+        filled = np.flatnonzero(part.any(axis=others))
         if filled.size == 0:
             return None
         box.append(slice(int(filled[0]), int(filled[-1]) + 1))

@@ -264,7 +264,8 @@ def _cut_out(file: BinaryIO, start: int, end: int) -> Any:
 def _stored(path: Path, file: Path) -> Index:
     with file.open("rb") as stored:
         lists, table = np.load(stored), np.load(stored)
-    return Index(path, *json.loads(lists.tobytes()), table[:, 0], table[:, 1] > 0, table[:, 2:])
+    images, categories = json.loads(lists.tobytes())
+    return Index(path, images, categories, table[:, 0], table[:, 1] > 0, table[:, 2:])
 
 
 def _store(index: Index, file: Path) -> None:

@@ -93,10 +93,10 @@ class _Side(NamedTuple):
     def counts(self) -> SideCounts:
         classes = self.classes()
         return SideCounts(
-            np.count_nonzero(classes == RegionClass.object.value),
-            np.count_nonzero(classes == RegionClass.part.value),
+            int(np.count_nonzero(classes == RegionClass.object.value)),
+            int(np.count_nonzero(classes == RegionClass.part.value)),
             float(self.found[3][classes == RegionClass.fragmented.value].sum()),
-            np.count_nonzero(self.judged),
+            int(np.count_nonzero(self.judged)),
         )
 
     def classes(self) -> Classes:
