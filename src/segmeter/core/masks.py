@@ -379,5 +379,5 @@ def _plain_count_shared(a: Bits, b: Bits) -> int:
     return int(np.count_nonzero(a & b))
 
 
-def _slices(low: Index, high: Index, origin: Index) -> tuple[slice, ...]:
+def _slices(low: Index, high: Index, origin: Index) -> Box:
     return tuple(map(slice, map(operator.sub, low, origin), map(operator.sub, high, origin)))
