@@ -302,7 +302,7 @@ class Mask:
         return cast(Derived, kept[key])
 
     def _shared(self, other: Mask) -> tuple[Box, Box] | None:
-        """Where the two boxes meet, as slices into the bits of each."""
+        """The pixels of both boxes, as slices into the bits of each mask; None if there are none."""
         self.check_frame(other)
         low, high = tuple(map(max, self.low, other.low)), tuple(map(min, self.high, other.high))
         if any(map(operator.ge, low, high)):

@@ -29,7 +29,7 @@ std::tuple<Index, Index, Index, Index> box(Window bits) {
     Index left = columns, right = 0;
     for (Index y = top; y < bottom; ++y) {
         left = find(row(y), 1, left);
-        // Past the end of each run that begins or goes on beyond the box so far.
+        // Past the end of each run that reaches beyond the box so far.
         for (Index x = right; (x += find(row(y) + x, 1, columns - x)) < columns; right = x)
             x += find(row(y) + x, 0, columns - x);
     }
