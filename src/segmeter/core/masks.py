@@ -302,7 +302,7 @@ class Mask:
         return cast(Derived, kept[key])
 
     def _shared(self, other: Mask) -> tuple[Box, Box] | None:
-        """The pixels of both boxes, as slices into the bits of each mask; None if there are none."""
+        """The part that both boxes hold, as slices into the bits of each mask."""
         self.check_frame(other)
         low, high = tuple(map(max, self.low, other.low)), tuple(map(min, self.high, other.high))
         if any(map(operator.ge, low, high)):
