@@ -1,5 +1,7 @@
 """Centre click, IoU and Boundary IoU: the published way against ours, one thread.
 
+Also the box of a mask, by NumPy and by the kernel.
+
     python perf/clicks.py
 
 Ours starts from the same boolean array: the time to find its box is counted.
@@ -16,7 +18,7 @@ import numpy.typing as npt
 
 import published_way
 from segmeter.core.error_regions import deepest, error_regions
-from segmeter.core.masks import Mask
+from segmeter.core.masks import Mask, _plain_tight, _tight
 from segmeter.core.scenes import Target
 from segmeter.measures.objects import boundary_iou, iou
 from stopwatch import milliseconds, row
@@ -75,6 +77,8 @@ def compare(
             deepest(error_region)
 
     row(f"centre click, {name}", milliseconds(their_click), milliseconds(our_click))
+    box, plain_box = partial(_tight, prediction), partial(_plain_tight, prediction)
+    row(f"box, {name}", milliseconds(plain_box, 99), milliseconds(box, 99))
     for title, plain, measure in (
         ("IoU", published_way.iou, iou),
         ("Boundary IoU", published_way.boundary_iou, boundary_iou),

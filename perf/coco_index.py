@@ -43,7 +43,7 @@ def write(path: Path, objects: int) -> None:
 
 def one(way: str, path: Path) -> None:
     """Open the file one way; print CPU seconds, MiB and the number of objects."""
-    import pyarrow  # noqa: F401  # every process of a run has imported it
+    import platformdirs  # noqa: F401  # a run has imported it to look for weights
 
     coco_files._LARGE = 1  # smaller files are not worth a table, but are quicker to write here
     begin = time.process_time()

@@ -19,6 +19,8 @@ from segmeter.core.masks import (
     Mask,
     _count_shared,
     _plain_count_shared,
+    _plain_tight,
+    _tight,
     joint_box,
 )
 
@@ -36,6 +38,25 @@ def pairs(draw: st.DrawFn) -> tuple[Array, Array]:
 @given(images | volumes)
 def test_a_mask_gives_back_its_array(array: Array) -> None:
     assert np.array_equal(Mask.of(array).dense(), array)
+
+
+@given(images | volumes, st.integers(0, 3), st.integers(0, 3))
+def test_the_compiled_box_equals_the_plain_one(array: Array, above: int, beside: int) -> None:
+    """Of whole arrays, of parts whose rows lie apart, and of turned ones."""
+    for bits in (array, array[above:, beside:], array.T):
+        assert _tight(bits) == _plain_tight(bits)
+
+
+@given(st.integers(1, 400), st.integers(1, 400), st.randoms())
+def test_the_box_of_large_masks_is_that_of_their_outermost_pixels(
+    rows: int, columns: int, random: Any
+) -> None:
+    draws = np.random.default_rng(random.getrandbits(32))
+    array = np.zeros((rows, columns), dtype=bool)
+    points = draws.integers(0, (rows, columns), (int(draws.integers(0, 6)), 2))
+    array[tuple(points.T)] = True
+    outermost = tuple(map(slice, points.min(0), points.max(0) + 1)) if len(points) else None
+    assert _tight(array) == _plain_tight(array) == outermost
 
 
 @given(st.integers(0, 3), st.integers(2000, 4500), st.integers(0, 9), st.randoms())

@@ -247,6 +247,45 @@ def test_objects_of_a_large_file_are_those_of_a_small_one(made_up, tmp_path, mon
             assert large.read(np.arange(len(small.image))) == small.objects
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32-le"])
+@pytest.mark.parametrize("id", [3, 3.0, 2.5, "é\u2028[1.5]", "3.0", True])
+def test_ids_and_encodings_of_a_large_file_mean_what_they_mean_in_a_small_one(
+    made_up, tmp_path, monkeypatch, id, encoding
+):
+    """Floats are skipped when objects are found, but not those that count."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    images = [
+        {"id": i, "height": 9, "width": 9, "file_name": f"{n}é"} for n, i in enumerate((0, id))
+    ]
+    crowds = (None, 0, 1, 0.0, 1.0, True, "", "0", [])
+    things = [{"id": 0.5, "image_id": id, "iscrowd": c, "area": 4.5, "name": "é"} for c in crowds]
+    things.append({"image_id": 0.0, "id": 1, "segmentation": [[1.5, 2e3, -0.0]]})
+    whole = {"annotations": things, "images": images, "categories": [{"name": "café"}]}
+    made_up.write_bytes(json.dumps(whole, ensure_ascii=False).encode(encoding))
+    small = index_of(made_up)
+    monkeypatch.setattr(coco_files, "_LARGE", 1)
+    for large in (index_of(made_up), index_of(made_up)):
+        assert large.images == images
+        assert large.categories == whole["categories"]
+        assert large.image.tolist() == small.image.tolist() == [1] * len(crowds) + [0]
+        assert large.crowd.tolist() == small.crowd.tolist() == [*map(bool, crowds), False]
+        assert large.read(np.arange(len(things))) == things
+
+
+def test_a_large_file_of_wrong_bytes_is_refused_when_it_is_opened(made_up, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(coco_files, "_LARGE", 1)
+    whole = made_up.read_bytes()
+    for wrong in (
+        whole.replace(b'"id"', b'"\xff"', 1),
+        whole.replace(b"}, {", b"}, , {"),
+        whole[:-9],
+    ):
+        made_up.write_bytes(wrong)
+        with pytest.raises(ValueError):
+            index_of(made_up)
+
+
 def test_letters_of_several_bytes_do_not_make_a_large_file_small(made_up, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     made_up.write_text(json.dumps({"note": "é" * 400, **content()}, ensure_ascii=False))

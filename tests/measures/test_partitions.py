@@ -185,6 +185,7 @@ def test_the_assignment_is_the_same_written_out_and_sparse(pair: list[Labels]) -
     full[table.rows, table.columns] = table.shared
     chosen = linear_sum_assignment(full, maximize=True)
     assert measures._best_assignment(table) == full[chosen].sum()
+    assert measures._best_sparse_assignment(table) == full[chosen].sum()
 
 
 def test_every_pixel_its_own_region_stays_cheap_and_right() -> None:

@@ -22,6 +22,7 @@ from segmeter.kernels import compiled
 
 Bits = npt.NDArray[np.bool_]
 Index = tuple[int, ...]
+Box = tuple[slice, ...]
 Derived = TypeVar("Derived")
 _BOX = re.compile(r"(?:[0-9]{1,9} ){6}")
 
@@ -49,8 +50,8 @@ class Mask:
 
     def __init__(self, shape: Sequence[int], low: Sequence[int], bits: Bits) -> None:
         """Trusts that `bits` is tight; `Mask.of` finds the box itself."""
-        self.shape: Index = tuple(int(n) for n in shape)
-        self.low: Index = tuple(int(n) for n in low)
+        self.shape: Index = tuple(map(int, shape))
+        self.low: Index = tuple(map(int, low))
         self.bits: Bits = bits
         bits.flags.writeable = False
 
@@ -95,7 +96,7 @@ class Mask:
 
     @property
     def high(self) -> Index:
-        return tuple(a + n for a, n in zip(self.low, self.bits.shape, strict=True))
+        return tuple(map(operator.add, self.low, self.bits.shape))
 
     @cached_property
     def area(self) -> int:
@@ -103,9 +104,9 @@ class Mask:
         return int(np.count_nonzero(self.bits))
 
     @property
-    def window(self) -> tuple[slice, ...]:
+    def window(self) -> Box:
         """The box as slices into an array of the scene's size."""
-        return tuple(slice(a, b) for a, b in zip(self.low, self.high, strict=True))
+        return tuple(map(slice, self.low, self.high))
 
     def __bool__(self) -> bool:
         return self.bits.size > 0
@@ -137,30 +138,34 @@ class Mask:
     def crop(self, low: Index, high: Index) -> Bits:
         """A boolean array of the given box, which may reach past this mask's own."""
         part = np.zeros([h - a for a, h in zip(low, high, strict=True)], dtype=bool)
-        first = tuple(max(a, b) for a, b in zip(low, self.low, strict=True))
-        last = tuple(min(a, b) for a, b in zip(high, self.high, strict=True))
-        if all(a < b for a, b in zip(first, last, strict=True)):
+        first, last = tuple(map(max, low, self.low)), tuple(map(min, high, self.high))
+        if all(map(operator.lt, first, last)):
             part[_slices(first, last, low)] = self.bits[_slices(first, last, self.low)]
         return part
 
     def overlap(self, other: Mask) -> int:
         """Number of pixels that both masks hold."""
         shared = self._shared(other)
-        return 0 if shared is None else _count_shared(*shared)
+        if shared is None:
+            return 0
+        return _count_shared(self.bits[shared[0]], other.bits[shared[1]])
 
     def __and__(self, other: Mask) -> Mask:
         """Pixels that are in both."""
         shared = self._shared(other)
         if shared is None:
             return Mask.empty(self.shape)
-        low = tuple(max(a, b) for a, b in zip(self.low, other.low, strict=True))
-        return Mask.of(shared[0] & shared[1], low, self.shape)
+        low = tuple(map(max, self.low, other.low))
+        return Mask.of(self.bits[shared[0]] & other.bits[shared[1]], low, self.shape)
 
     def __sub__(self, other: Mask) -> Mask:
         """Pixels of this mask that are not in the other."""
-        if self._shared(other) is None:
+        shared = self._shared(other)
+        if shared is None:
             return self
-        rest = self.bits & ~other.crop(self.low, self.high)
+        rest = self.bits.copy()
+        part = rest[shared[0]]
+        np.greater(part, other.bits[shared[1]], out=part)
         return Mask.of(rest, self.low, self.shape)
 
     def __or__(self, other: Mask) -> Mask:
@@ -296,13 +301,13 @@ class Mask:
             kept[key] = make()
         return cast(Derived, kept[key])
 
-    def _shared(self, other: Mask) -> tuple[Bits, Bits] | None:
+    def _shared(self, other: Mask) -> tuple[Box, Box] | None:
+        """The part that both boxes hold, as slices into the bits of each mask."""
         self.check_frame(other)
-        low = tuple(max(a, b) for a, b in zip(self.low, other.low, strict=True))
-        high = tuple(min(a, b) for a, b in zip(self.high, other.high, strict=True))
-        if any(a >= b for a, b in zip(low, high, strict=True)):
+        low, high = tuple(map(max, self.low, other.low)), tuple(map(min, self.high, other.high))
+        if any(map(operator.ge, low, high)):
             return None
-        return self.bits[_slices(low, high, self.low)], other.bits[_slices(low, high, other.low)]
+        return _slices(low, high, self.low), _slices(low, high, other.low)
 
     def check_frame(self, other: Mask) -> None:
         if self.shape != other.shape:
@@ -338,8 +343,16 @@ def _as_bits(array: npt.NDArray[Any]) -> Bits:
     return bits
 
 
-def _tight(bits: Bits) -> tuple[slice, ...] | None:
+def _tight(bits: Bits) -> Box | None:
     """Slices of the smallest box around the true pixels, or None when there are none."""
+    if compiled is None or bits.ndim != 2 or bits.strides[1] != 1:
+        return _plain_tight(bits)
+    # 40 % of the plain way's time from 3 Mpx on, a tenth on small masks (perf/clicks.py).
+    top, bottom, left, right = compiled.box(bits)
+    return (slice(top, bottom), slice(left, right)) if top < bottom else None
+
+
+def _plain_tight(bits: Bits) -> Box | None:
     box: list[slice] = []
     part = bits
     for axis in range(bits.ndim):
@@ -366,5 +379,5 @@ def _plain_count_shared(a: Bits, b: Bits) -> int:
     return int(np.count_nonzero(a & b))
 
 
-def _slices(low: Index, high: Index, origin: Index) -> tuple[slice, ...]:
-    return tuple(slice(a - o, b - o) for a, b, o in zip(low, high, origin, strict=True))
+def _slices(low: Index, high: Index, origin: Index) -> Box:
+    return tuple(map(slice, map(operator.sub, low, origin), map(operator.sub, high, origin)))

@@ -19,6 +19,7 @@ from segmeter.core.morphology import fill_ignored
 Better = Literal["higher", "lower"]
 Given = ParamSpec("Given")
 _MASK = (Mask, Mask | None, "Mask", "Mask | None")
+_GIVEN = (Mask, type(None))
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Measure(Generic[Given]):
     def __call__(self, *args: Given.args, **kwargs: Given.kwargs) -> float:
         given: dict[str, object] = dict(zip(self.parameters, args, strict=False))
         given.update(kwargs)
-        raw = [n for n in self.masks if not isinstance(given.get(n), Mask | None)]
+        raw = [n for n in self.masks if not isinstance(given.get(n), _GIVEN)]
         if raw:
             masked: Any = {**given, **{name: Mask.of(_as_array(given[name])) for name in raw}}
             again: Callable[..., float] = self

@@ -6,8 +6,8 @@ objects under `annotations`, as SA-1B does. A mask is COCO's
 `{"size": [height, width], "counts": ...}` and may carry a `label`.
 
 Annotation files reach a gigabyte, and read into Python's objects five times that, in every worker.
-So the objects of a large file are kept as an Arrow table in the user's cache folder, which other
-processes and later runs map into memory.
+So of a large file only the places of its objects are kept, in the user's cache folder for other
+processes and later runs, and objects are read when they are needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -37,12 +37,12 @@ from segmeter.runtime.remote_files import cache_folder
 _FARTHEST = 1 << 17  # pycocotools allocates memory for every pixel along a side
 Named = tuple[str, str, Any]
 _LARGE = 1 << 26
-_VERSION = 3
+_VERSION = 4
 _LISTS = (re.compile(rb'"images"\s*:\s*\['), re.compile(rb'"annotations"\s*:\s*\['))
-_ANNOTATIONS = re.compile(r'"annotations"\s*:\s*\[\s*')
-_SEPARATOR = re.compile(r"\s*,?\s*")
+_ANNOTATIONS = re.compile(r'"annotations"\s*:\s*\[\s*', re.ASCII)
+_SEPARATOR = re.compile(r"[ \t\r\n]*,?[ \t\r\n]*")
 Places = npt.NDArray[np.int64]
-Parsed = tuple[dict[str, Any], Sequence[Any], list[tuple[Any, bool]]]
+Parsed = tuple[dict[str, Any], list[Any] | Places, list[tuple[Any, bool]]]
 
 
 def fill(polygons: Iterable[Sequence[float]], size: tuple[int, int]) -> Mask:
@@ -160,16 +160,19 @@ def _without_suffix(name: str) -> str:
 class Index:
     """Images and classes of a file as they stand in it, and its objects in the file's order."""
 
+    path: Path
     images: list[Any]
     categories: list[Any]
     image: Places  # of each object: the place of its image in `images`
     crowd: npt.NDArray[np.bool_]  # of each object: whether it is a crowd region
-    objects: Sequence[Any]  # records, or their JSON in an Arrow array
+    objects: list[Any] | Places  # records, or their first bytes in the file and those past the last
 
     def read(self, places: Places) -> list[Mapping[str, Any]]:
         """The records of some objects."""
-        found = (self.objects[place] for place in places.tolist())
-        return [r if isinstance(r, dict) else json.loads(r.as_py()) for r in found]
+        if isinstance(self.objects, list):
+            return [self.objects[place] for place in places.tolist()]
+        with self.path.open("rb") as file:
+            return [_cut_out(file, *span) for span in self.objects[places].tolist()]
 
 
 def index_of(path: Path) -> Index:
@@ -177,16 +180,15 @@ def index_of(path: Path) -> Index:
     state = path.stat()
     if state.st_size < _LARGE:
         return _built(path, _parsed)
-    import pyarrow as pa
-
     key = fingerprint(_VERSION, str(path.resolve()), state.st_size, state.st_mtime_ns)
-    stored = cache_folder("coco") / f"{key}.arrow"
+    stored = cache_folder("coco") / f"{key}.npy"
     # An index that is missing or damaged is rebuilt.
-    with suppress(OSError, ValueError, KeyError, pa.ArrowException):
-        return _stored(stored)
+    with suppress(OSError, ValueError, TypeError, LookupError, EOFError):
+        return _stored(path, stored)
     index = _built(path, _taken_apart)
-    with suppress(OSError):  # a cache that cannot be written only costs time
-        _store(index, stored)
+    if not isinstance(index.objects, list):
+        with suppress(OSError):  # a cache that cannot be written only costs time
+            _store(index, stored)
     return index
 
 
@@ -196,8 +198,8 @@ def has_lists(path: Path) -> bool:
     return all(name.search(raw) for name in _LISTS)
 
 
-def _built(path: Path, parse: Callable[[str], Parsed]) -> Index:
-    content, objects, facts = parse(_text(read_bytes(path)))
+def _built(path: Path, parse: Callable[[bytes], Parsed]) -> Index:
+    content, objects, facts = parse(read_bytes(path))
     row: dict[Any, int] = {}
     for number, image in enumerate(content["images"]):
         if row.setdefault(image["id"], number) != number:
@@ -207,49 +209,45 @@ def _built(path: Path, parse: Callable[[str], Parsed]) -> Index:
         raise ValueError(f"an object is of the image {strange}, which is not listed")
     images = np.array([row[image] for image, _ in facts], dtype=np.int64)
     crowd = np.array([crowd for _, crowd in facts], dtype=bool)
-    return Index(content["images"], content.get("categories", []), images, crowd, objects)
+    return Index(path, content["images"], content.get("categories", []), images, crowd, objects)
 
 
-def _parsed(text: str) -> Parsed:
+def _parsed(raw: bytes) -> Parsed:
     """A file's content, its objects, and of each object the image and whether it is a crowd."""
-    content = json.loads(text)
+    content = json.loads(raw)
     if not {"images", "annotations"} <= content.keys():
         raise ValueError("it has no 'images' or no 'annotations'")
     objects = content["annotations"]
     return content, objects, [_facts(thing) for thing in objects]
 
 
-def _taken_apart(text: str) -> Parsed:
-    """The same with objects as JSON in an Arrow array."""
-    import pyarrow as pa
-
-    # The first list of that name may be part of an image: then all is decoded at once.
+def _taken_apart(raw: bytes) -> Parsed:
+    """The same with the places of the objects in the file, where they can be found."""
+    # The first list of that name may be part of an image, and not all files are UTF-8.
     with suppress(LookupError, TypeError, ValueError):
-        return _one_by_one(text)
-    content, objects, facts = _parsed(text)
-    return content, pa.array(map(json.dumps, objects), pa.large_string()), facts
+        if not raw.isascii():
+            raw.decode()
+        return _one_by_one(raw.decode("latin-1"))
+    return _parsed(raw)
 
 
 def _one_by_one(text: str) -> Parsed:
-    """The same; each object is let go of when it is decoded: this takes less memory and time."""
-    import pyarrow as pa
-
-    found, decode = _ANNOTATIONS.search(text), json.JSONDecoder().raw_decode
+    """The same of a file with a letter for each byte; an object is let go of once it is decoded."""
+    # Of floats, most of a file, only the type of their text is kept: half of the time.
+    found, decode = _ANNOTATIONS.search(text), json.JSONDecoder(parse_float=type).raw_decode
     start = place = found.end() if found else len(text)
     objects, facts = [], []
     while text[place] != "]":
         thing, end = decode(text, place)
-        objects.append(text[place:end])
+        if not {type(thing["image_id"]), type(thing.get("iscrowd", 0))} <= {int, bool}:
+            thing = json.loads(text[place:end].encode("latin-1"))
+        objects.append((place, end))
         facts.append(_facts(thing))
         place = _SEPARATOR.match(text, end).end()  # type: ignore[union-attr]  # matches anything
-    content = json.loads(f"{text[:start]}null{text[place:]}")
+    content = json.loads(f"{text[:start]}null{text[place:]}".encode("latin-1"))
     if content["annotations"] != [None] or "images" not in content:
         raise ValueError("the objects are in another list")
-    return content, pa.array(objects, pa.large_string()), facts
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode(json.detect_encoding(raw))
+    return content, np.array(objects, dtype=np.int64).reshape(-1, 2), facts
 
 
 def _facts(thing: Mapping[str, Any]) -> tuple[Any, bool]:
@@ -258,33 +256,23 @@ def _facts(thing: Mapping[str, Any]) -> tuple[Any, bool]:
     return thing["image_id"], bool(thing.get("iscrowd"))
 
 
-def _stored(file: Path) -> Index:
-    import pyarrow as pa
+def _cut_out(file: BinaryIO, start: int, end: int) -> Any:
+    file.seek(start)
+    return json.loads(file.read(end - start))
 
-    table = pa.ipc.open_file(pa.memory_map(str(file))).read_all()
-    held = table.schema.metadata
-    return Index(
-        json.loads(held[b"images"]),
-        json.loads(held[b"categories"]),
-        np.frombuffer(held[b"image"], np.int64),
-        np.frombuffer(held[b"crowd"], np.bool_),
-        table["object"],
-    )
+
+def _stored(path: Path, file: Path) -> Index:
+    with file.open("rb") as stored:
+        lists, table = np.load(stored), np.load(stored)
+    images, categories = json.loads(lists.tobytes())
+    return Index(path, images, categories, table[:, 0], table[:, 1] > 0, table[:, 2:])
 
 
 def _store(index: Index, file: Path) -> None:
     """Written whole or not at all, for several processes may do it at once."""
-    import pyarrow as pa
-
-    notes = {
-        "images": json.dumps(index.images),
-        "categories": json.dumps(index.categories),
-        "image": index.image.tobytes(),
-        "crowd": index.crowd.tobytes(),
-    }
+    lists = json.dumps([index.images, index.categories]).encode()
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as half:
-        table = pa.table({"object": index.objects}).replace_schema_metadata(notes)
-        with pa.ipc.new_file(half, table.schema) as file_of_table:
-            file_of_table.write_table(table)
+        np.save(half, np.frombuffer(lists, np.uint8))
+        np.save(half, np.column_stack([index.image, index.crowd, index.objects]))
     os.replace(half.name, file)

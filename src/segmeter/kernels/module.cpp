@@ -3,6 +3,7 @@
 #include "kernels.h"
 
 NB_MODULE(_kernels, m) {
+    bind_box(m);
     bind_clicks(m);
     bind_components(m);
     bind_depth(m);

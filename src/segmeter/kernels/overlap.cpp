@@ -9,9 +9,6 @@ namespace {
 
 using Index = std::int64_t;
 
-// A part of a mask: rows may lie apart, the pixels of a row lie together.
-using Window = nb::ndarray<const bool, nb::ndim<2>, nb::device::cpu>;
-
 // The sum of eight byte counters.
 std::uint64_t gather(std::uint64_t counters) {
     const std::uint64_t even = 0x00FF00FF00FF00FF;

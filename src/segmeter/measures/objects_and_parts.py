@@ -93,17 +93,20 @@ class _Side(NamedTuple):
     def counts(self) -> SideCounts:
         classes = self.classes()
         return SideCounts(
-            int((classes == RegionClass.object).sum()),
-            int((classes == RegionClass.part).sum()),
-            float(self.found[3][classes == RegionClass.fragmented].sum()),
-            int(self.judged.sum()),
+            int(np.count_nonzero(classes == RegionClass.object.value)),
+            int(np.count_nonzero(classes == RegionClass.part.value)),
+            float(self.found[3][classes == RegionClass.fragmented.value].sum()),
+            int(np.count_nonzero(self.judged)),
         )
 
     def classes(self) -> Classes:
         objects, parts, fragmented, _ = self.found > 0
-        kinds = RegionClass.small, RegionClass.object, RegionClass.part, RegionClass.fragmented
-        found = np.select([~self.judged, objects, parts, fragmented], kinds, RegionClass.noise)
-        return found.astype(np.int8)
+        found = np.full(self.judged.size, RegionClass.noise, dtype=np.int8)
+        found[fragmented] = RegionClass.fragmented
+        found[parts] = RegionClass.part
+        found[objects] = RegionClass.object
+        found[~self.judged] = RegionClass.small
+        return found
 
 
 def harmonic(precision: float, recall: float) -> float:
@@ -191,7 +194,7 @@ def _judge(table: Table, protocol: FopProtocol) -> tuple[_Side, _Side]:
 
 def _side(places: npt.NDArray[np.int32], judged: Flags, *cells: Flags | Real) -> _Side:
     """Values of cells, added up for each region."""
-    return _Side(judged, np.stack([np.bincount(places, c, judged.size) for c in cells]))
+    return _Side(judged, np.array([np.bincount(places, c, judged.size) for c in cells]))
 
 
 def _kept(areas: Whole) -> Flags:

@@ -38,6 +38,7 @@ from segmeter.measures.tables import Comparison, GroundTruths, Labels, Real, Tab
 
 Formula = Callable[[Comparison], float]
 FORMULAS: dict[str, Formula] = {}
+_MOST_CELLS = 1 << 17
 
 
 def scores(ground_truths: GroundTruths, prediction: Labels) -> dict[str, float]:
@@ -189,7 +190,18 @@ def _pairs(table: Table) -> tuple[int, int, int]:
 
 
 def _best_assignment(table: Table) -> int:
-    """The largest sum of shared pixels over one-to-one pairings of regions.
+    """The largest sum of shared pixels over one-to-one pairings of regions."""
+    if table.prediction_areas.size * table.ground_truth_areas.size > _MOST_CELLS:
+        return _best_sparse_assignment(table)
+    from scipy.optimize import linear_sum_assignment
+
+    full = np.zeros((table.prediction_areas.size, table.ground_truth_areas.size))
+    full[table.rows, table.columns] = table.shared
+    return int(full[linear_sum_assignment(full, maximize=True)].sum())
+
+
+def _best_sparse_assignment(table: Table) -> int:
+    """The same without a table of all pairs; slower below about 1e5 pairs.
 
     Each row may also stay alone, at no gain. Every pairing then uses each row once, so one may
     be added to all gains, which keeps the sparse solver from dropping zeros.
@@ -220,23 +232,13 @@ def _undominated(table: Table) -> npt.NDArray[np.intp]:
     return np.sort(np.concatenate([np.flatnonzero(cells > 1), order[last]]))
 
 
-def _kept_by_column(table: Table) -> int:
-    """Pixels of the true regions that are in their best predicted region."""
-    return int(table.best_by_column(table.shared).sum())
-
-
-def _kept_by_row(table: Table) -> int:
-    """Pixels of the predicted regions that are in their best true region."""
-    return int(table.best_by_row(table.shared).sum())
-
-
 # fmt: off
-_add("dhd", "huang1995", "lost", lambda t: t.pixels - _kept_by_column(t),
+_add("dhd", "huang1995", "lost", lambda t: t.pixels - t.kept_by_column,
      "Share of pixels in the best predicted region of their true region; 1 for one big region.")
-_add("sdhd", "huang1995", "lost", lambda t: t.pixels - _kept_by_row(t),
+_add("sdhd", "huang1995", "lost", lambda t: t.pixels - t.kept_by_row,
      "Share of pixels in the best true region of their predicted region; 1 for a fine partition.")
 _add("vd", "dongen2000", "lost",
-     lambda t: (2 * t.pixels - _kept_by_column(t) - _kept_by_row(t)) / 2,
+     lambda t: (2 * t.pixels - t.kept_by_column - t.kept_by_row) / 2,
      "Van Dongen's distance as a similarity: the mean of both directional Hammings.")
 _add("sc", "arbelaez2011", "covered",
      lambda t: float(t.prediction_areas @ t.best_by_row(t.overlap)),

@@ -95,6 +95,16 @@ class Table:
         both = self.prediction_areas[self.rows] + self.ground_truth_areas[self.columns]
         return self.shared / (both - self.shared)
 
+    @cached_property
+    def kept_by_row(self) -> int:
+        """Pixels of the predicted regions that are in their best true region."""
+        return int(self.best_by_row(self.shared).sum())
+
+    @cached_property
+    def kept_by_column(self) -> int:
+        """Pixels of the true regions that are in their best predicted region."""
+        return int(self.best_by_column(self.shared).sum())
+
     def best_by_row(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The largest of a cell value in each row."""
         starts = np.searchsorted(self.rows, np.arange(self.prediction_areas.size))
