@@ -283,14 +283,16 @@ def instances(findings: parts.Findings, groups: Sequence[VolumeSessions]) -> lis
     """Direct pairing and the original's matching, where a case has several instances."""
     pairs = {g.key: list(zip(g.scenes, g.labels, strict=True)) for g in groups}
     shared = [g for g in groups if len(set(pairs[g.key])) < len(pairs[g.key])]
-    table = findings.of_groups(
-        stem("instances", groups),
-        shared,
-        PROMPTER | {Column("prompter"): lambda g: Label(typed(g.user), protocol=g.protocol)},
-        ("dice", "dice-published"),
-        caption=f"{groups[0].dataset}: each mask with the instance it was prompted for, and "
-        "re-matched as in the original, which forgets that and counts a miss twice.",
+    columns = {
+        **PROMPTER,
+        Column("prompter"): lambda g: Label(typed(g.user), protocol=g.protocol),
+        **findings.columns(shared, ("dice", "dice-published")),
+    }
+    caption = (
+        f"{groups[0].dataset}: each mask with the instance it was prompted for, and "
+        "re-matched as in the original, which forgets that and counts a miss twice."
     )
+    table = Table.of(stem("instances", groups), shared, columns, caption)
     return [table] if shared else []
 
 
@@ -299,7 +301,8 @@ _LISTED = 15
 
 def failures(run: Results, groups: Sequence[VolumeSessions]) -> Table:
     """The objects that come out worst over all models and users of a dataset."""
-    found = run.sql("select distinct dataset, scene, target, area from sessions").to_pylist()
+    query = "select distinct dataset, scene, target, area from sessions order by all"
+    found = run.sql(query).to_pylist()
     sizes = {(row["dataset"], row["scene"], row["target"]): row["area"] for row in found}
     heads = {"Dice": "%, mean", "best": "%", "best by": "", "worst": "%", "worst by": ""}
     columns = [*map(Column, ("case", "object", "class")), Column("voxels", digits=0)]
