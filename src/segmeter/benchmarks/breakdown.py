@@ -197,9 +197,7 @@ class GroupedDifference:
         d = self.difference
         where = f"{self.by} {self.group}, {counted(d.targets, 'object')}"
         limits = Value.of(d).limits(2, "95 % interval ")
-        amount = (
-            f"{d.statistic} of {d.first} minus {d.second} is {signed(d.value, 2)} {limits}".strip()
-        )
+        amount = f"{d.first} minus {d.second} is {signed(d.value, 2)} {limits}".strip()
         over = f"(p {d.p_holm:.3f}, Holm over {counted(self.comparisons, 'comparison')})"
         sure = d.too_few or f"{'' if d.significant else 'not '}significant {over}"
         return f"{where}: {d.statistic} of {amount}, {sure}."
