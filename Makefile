@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
-WORKERS ?= 2
+# One more than processors: some tests wait for servers and browsers.
+WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 8 ? n + 1 : 8)))
 MINUTES ?= 5
 WHERE ?= disk,memory,s3,copies,study
 
