@@ -203,8 +203,8 @@ class Resampling:
         bias = special.ndtri(np.clip(below, 1e-4, 1 - 1e-4))
         speed = _skewness(left)
         tails = [bias + (bias + z) / (1 - speed * (bias + z)) for z in (-self._reach, self._reach)]
-        areas = special.ndtr(np.stack(tails))
-        return _quantiles(drawn, areas[0]), _quantiles(drawn, areas[1])
+        low, high = _quantiles(drawn, special.ndtr(np.stack(tails)))
+        return low, high
 
     @cached_property
     def _weights(self) -> npt.NDArray[Any]:
@@ -312,7 +312,7 @@ def _columns(values: npt.ArrayLike) -> Floats:
 
 
 def _quantiles(drawn: Floats, areas: Floats) -> Floats:
-    """Each column's quantile at its own area."""
+    """Each column's quantiles at its own areas, `(areas, columns)`."""
     ordered = np.sort(drawn, axis=0)
     place = np.clip(np.nan_to_num(areas), 0, 1) * (len(ordered) - 1)
     before = np.floor(place).astype(np.intp)

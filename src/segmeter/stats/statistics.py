@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations, compress
 from operator import attrgetter
 from typing import Any, Literal, TypeVar
@@ -35,7 +36,12 @@ def resampling(group: Group, resamples: int = 2000) -> Resampling:
     >>> resampling(group).clusters
     2
     """
-    return Resampling(group.clusters, resamples=resamples, seed=group.dataset)
+    return _resampling(tuple(group.clusters), resamples, group.dataset)
+
+
+@lru_cache(maxsize=16)  # dozens of statistics ask for the same
+def _resampling(clusters: tuple[str, ...], resamples: int, seed: str) -> Resampling:
+    return Resampling(clusters, resamples=resamples, seed=seed)
 
 
 def mean_interval(group: Group, values: Floats) -> Interval | None:
