@@ -209,10 +209,10 @@ def _die_with_parent() -> None:
 
 
 def _keep_freed_memory() -> None:
-    """Let malloc keep 256 MB of freed memory for the next arrays, and reuse blocks up to 32 MB.
+    """Let malloc keep 256 MB of freed memory for the next arrays, and blocks up to 32 MB in them.
 
     By default glibc returns them to the system, and a click of SAM on a CPU fetches some 5500
-    pages again, a sixth of its time (perf/answers.py).
+    pages again: 64 ms instead of 54 ms of CPU.
     """
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
         trim_threshold, mmap_threshold = -1, -3  # malloc.h

@@ -127,7 +127,7 @@ class _ImageToTokens(_Attention):
         # The shares of each head add up to one, so every head carries an eighth of the bias.
         told = v @ self.out_proj.weight.t().unflatten(0, (8, -1)) + self.out_proj.bias / 8
         shares = scores.softmax(2).flatten(1, 2).transpose(1, 2)
-        return torch.baddbmm(cells, shares, told.flatten(1, 2))
+        return cells + shares @ told.flatten(1, 2)
 
 
 def _heads(x: Tensor) -> Tensor:
@@ -184,7 +184,7 @@ def to_cells(grid: Tensor, levels: int) -> Tensor:
 
 
 def to_grid(tokens: Tensor, side: int, levels: int = 0) -> Tensor:
-    """The inverse of both, for a square map of so many cells: `(B, C, H, W)` of `(B, pixels, C)`."""
+    """The inverse of both for a square map: `(B, C, H, W)` of `(B, pixels, C)`."""
     split = tokens.unflatten(1, (side, side, *[2] * (2 * levels)))
     last, full = split.ndim - 1, side << levels
     placed = split.permute(0, last, *range(1, last, 2), *range(2, last, 2))
