@@ -112,25 +112,27 @@ class _TokensToImage(_Attention):
         if cells.is_cuda:
             return super().forward(tokens, placed, cells)
         q, key, value = _heads(self.q_proj(tokens)), self.k_proj.weight, self.v_proj.weight
-        asked = q * q.shape[-1] ** -0.5 @ key.unflatten(0, (8, -1))
+        asked = q * q.shape[-1] ** -0.5 @ _split(key, 0, 8)
         shares = (asked.flatten(1, 2) @ placed.transpose(1, 2)).softmax(-1)
-        seen = (shares @ cells).unflatten(1, (8, -1)) @ value.unflatten(0, (8, -1)).transpose(1, 2)
+        seen = _split(shares @ cells, 1, 8) @ _split(value, 0, 8).transpose(1, 2)
         return self.out_proj(seen.transpose(1, 2).flatten(2) + self.v_proj.bias)
 
 
 class _ImageToTokens(_Attention):
     """Cells attend to tokens and add what they find; their queries are never made."""
 
-    def forward(self, cells: Tensor, placed: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def forward(  # type: ignore[override]  # the cells to which it adds come first
+        self, cells: Tensor, placed: Tensor, key: Tensor, value: Tensor
+    ) -> Tensor:
         if cells.is_cuda:
             return cells + super().forward(placed, key, value)
         k, v = _heads(self.k_proj(key)), _heads(self.v_proj(value))
         k = k * k.shape[-1] ** -0.5
-        asked = k @ self.q_proj.weight.unflatten(0, (8, -1))
+        asked = k @ _split(self.q_proj.weight, 0, 8)
         more = k @ self.q_proj.bias.reshape(8, -1, 1)
-        scores = (asked.flatten(1, 2) @ placed.transpose(1, 2)).unflatten(1, (8, -1)) + more
+        scores = _split(asked.flatten(1, 2) @ placed.transpose(1, 2), 1, 8) + more
         # The shares of each head add up to one, so every head carries an eighth of the bias.
-        told = v @ self.out_proj.weight.t().unflatten(0, (8, -1)) + self.out_proj.bias / 8
+        told = v @ _split(self.out_proj.weight.t(), 0, 8) + self.out_proj.bias / 8
         shares = scores.softmax(2).flatten(1, 2).transpose(1, 2)
         return cells + shares @ told.flatten(1, 2)
 
@@ -152,7 +154,12 @@ def _attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def _heads(x: Tensor) -> Tensor:
     """Tokens `(B, n, C)` by heads: `(B, 8, n, C / 8)`."""
-    return x.unflatten(2, (8, -1)).transpose(1, 2)
+    return _split(x, 2, 8).transpose(1, 2)
+
+
+def _split(x: Any, axis: int, *sizes: int) -> Tensor:
+    """An axis in parts of these numbers; the last part is what is left. Torch has no types here."""
+    return x.unflatten(axis, (*sizes, -1))
 
 
 NOT_A_POINT = -1
@@ -198,14 +205,16 @@ def to_cells(grid: Tensor, levels: int) -> Tensor:
 
     Inside a cell come the rows and columns of its quarters, then those of the quarters' quarters.
     """
-    split = grid.unflatten(3, (-1, *[2] * levels)).unflatten(2, (-1, *[2] * levels))
+    rows, columns = (n >> levels for n in grid.shape[2:])
+    halves = [2] * levels
+    split = grid.reshape(*grid.shape[:2], rows, *halves, columns, *halves)
     axes = [axis for row in range(2, 3 + levels) for axis in (row, row + levels + 1)]
     return split.permute(0, *axes, 1)
 
 
 def to_grid(tokens: Tensor, side: int, levels: int = 0) -> Tensor:
     """The inverse of both for a square map: `(B, C, H, W)` of `(B, pixels, C)`."""
-    split = tokens.unflatten(1, (side, side, *[2] * (2 * levels)))
+    split = tokens.reshape(-1, side, side, *[2] * (2 * levels), tokens.shape[2])
     last, full = split.ndim - 1, side << levels
     placed = split.permute(0, last, *range(1, last, 2), *range(2, last, 2))
     return placed.reshape(*tokens.shape[::2], full, full)
@@ -359,7 +368,7 @@ class MaskDecoder(nn.Module):
             pixels = active(x if image.fine is None else x + image.fine[1])
             masks = torch.einsum("bkc,bchw->bkhw", torch.stack(heads, dim=1), pixels)
         else:
-            x = _doubled(cells.unflatten(1, (side, side)), first)
+            x = _doubled(_split(cells, 1, side), first)
             x = active(norm.last(x if image.fine is None else x + to_cells(image.fine[0], 1)))
             x = _doubled(x, second)
             x = active(x if image.fine is None else x + to_cells(image.fine[1], 2)).flatten(1, -2)
@@ -378,7 +387,7 @@ def _doubled(x: Tensor, convolution: nn.ConvTranspose2d) -> Tensor:
     """
     weight, bias = convolution.weight.permute(2, 3, 1, 0), convolution.bias
     enlarged = F.linear(x, weight.flatten(0, 2), None if bias is None else bias.repeat(4))
-    return enlarged.unflatten(-1, weight.shape[:3])
+    return _split(enlarged, x.ndim - 1, 2, 2)
 
 
 class _FourierCode(nn.Module):
