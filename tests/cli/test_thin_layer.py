@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,18 @@ def test_help_shows_the_options_of_that_benchmark_only(
     words = set(done.stdout.split())
     assert shown <= words
     assert not hidden & words
+
+
+def test_the_options_of_a_benchmark_import_no_other_benchmark() -> None:
+    """All of them together take a second that every run would wait for."""
+    code = (
+        "import sys\n"
+        "from segmeter.api.listing import BenchmarkOptions\n"
+        "BenchmarkOptions.of('noc')\n"
+        "print([name for name in sys.modules if name.startswith('segmeter.benchmarks.volumes')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_examples_name_what_can_be_listed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from multiprocessing.connection import Connection
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.runtime.workers_and_devices import PrewarmedWorkers
+from segmeter.runtime.workers_and_devices import PrewarmedWorkers, end_all
 
 from ..forking import Interpreter
 
@@ -72,3 +73,25 @@ def test_torch_is_steadied_when_it_is_imported_and_not_before(
     (tmp_path / "script.py").write_text("\n".join(lines))
     done = python.run(tmp_path / "script.py")
     assert done.returncode == 0, done.stderr
+
+
+def count_pages_fetched_again(pipe: Connection) -> None:
+    """Pages that arrays of 32 MB in all fetch from the system after others like them are freed."""
+    import resource
+
+    fetched = []
+    for _ in range(4):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        parts = [bytearray(b"x") * (8 << 20) for _ in range(4)]
+        del parts
+        fetched.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    pipe.send(fetched)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has mallopt")
+def test_freed_memory_of_a_worker_serves_the_next_arrays() -> None:
+    taken = PrewarmedWorkers(0).taken(0)
+    taken.tell(count_pages_fetched_again)
+    first, *later = taken.pipe.recv()
+    end_all([taken])
+    assert max(later) < first / 10

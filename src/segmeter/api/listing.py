@@ -193,13 +193,13 @@ class BenchmarkOptions:
         >>> [option.flag for option in BenchmarkOptions.of("noc").options]
         ['--until', '--consistency', '--start']
         """
-        summary, made = summaries("benchmarks").get(benchmark), catalogue.benchmarks.make(benchmark)
+        made = catalogue.benchmarks.make(benchmark)
         evaluates: tuple[Kind, ...] = getattr(made, "evaluates", ("model",))
         plan = Plan(benchmark, (), (), protocols=("published", "corrected"))
         if evaluates:
             plan = made.plan(replace(plan, kind=evaluates[0]))
         return cls(
-            summary or benchmark,
+            catalogue.benchmarks.entry(benchmark).summary,
             tuple(option for option in made.options if option.help or option.refused),
             models="model" in evaluates,
             methods="method" in evaluates,

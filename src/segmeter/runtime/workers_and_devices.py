@@ -182,6 +182,7 @@ def end_all(processes: Sequence[Process]) -> None:
 def _wait_for_work(slot: int, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     _die_with_parent()
+    _keep_freed_memory()
     if count := len(gpu_names()):  # shared out among the workers, in turn; its own is woken
         import torch
 
@@ -205,6 +206,18 @@ def _die_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _keep_freed_memory() -> None:
+    """Let malloc keep 256 MB of freed memory for the next arrays, and blocks up to 32 MB in them.
+
+    By default glibc returns them to the system, and a click of SAM on a CPU fetches some 5500
+    pages again: 64 ms instead of 54 ms of CPU.
+    """
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        trim_threshold, mmap_threshold = -1, -3  # malloc.h
+        libc.mallopt(trim_threshold, 256 << 20)
+        libc.mallopt(mmap_threshold, 32 << 20)
 
 
 @contextmanager

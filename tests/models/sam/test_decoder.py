@@ -12,7 +12,15 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from segmeter.models.checkpoints import read_checkpoint  # noqa: E402
-from segmeter.models.sam._decoder import to_grid, to_tokens  # noqa: E402
+from segmeter.models.sam._decoder import (  # noqa: E402
+    _Attention,
+    _doubled,
+    _ImageToTokens,
+    _TokensToImage,
+    to_cells,
+    to_grid,
+    to_tokens,
+)
 from segmeter.models.sam._loading import HubNetwork, SamNetwork  # noqa: E402
 
 POINTS = torch.tensor([[[20.0, 31.0], [50.5, 7.25]], [[3.0, 60.0], [40.0, 40.0]]])
@@ -24,6 +32,49 @@ def test_tokens_and_maps_are_two_layouts_of_one_thing() -> None:
     grid = torch.arange(2 * 3 * 64, dtype=torch.float32).reshape(2, 3, 8, 8)
     assert to_tokens(grid).shape == (2, 64, 3)
     assert torch.equal(to_grid(to_tokens(grid), 8), grid)
+
+
+def test_pixels_by_cells_are_put_back_in_their_places() -> None:
+    grid = torch.arange(2 * 3 * 32 * 32, dtype=torch.float32).reshape(2, 3, 32, 32)
+    for levels in (1, 2):
+        cells = to_cells(grid, levels)
+        assert torch.equal(cells[1, 2, 5].flatten(0, -2).sort(0).values, inside(grid, 2, 5, levels))
+        assert torch.equal(to_grid(cells.flatten(1, -2), 32 >> levels, levels), grid)
+
+
+def inside(grid: Any, row: int, column: int, levels: int) -> Any:
+    """The pixels of one cell of the second map, row by row."""
+    side = 1 << levels
+    own = grid[1, :, side * row : side * (row + 1), side * column : side * (column + 1)]
+    return own.flatten(1).T
+
+
+def test_a_product_enlarges_as_the_transposed_convolution_does() -> None:
+    torch.manual_seed(0)
+    convolution = torch.nn.ConvTranspose2d(6, 3, 2, 2).requires_grad_(False)
+    x = noise(2, 64, 6)
+    enlarged = _doubled(x.unflatten(1, (8, 8)), convolution).flatten(1, -2)
+    assert_equal(to_grid(enlarged, 8, 1), convolution(to_grid(x, 8)))
+
+
+@pytest.mark.parametrize("images", [1, 3])
+@pytest.mark.parametrize("count", [2, 7, 40])
+def test_projected_tokens_attend_as_projected_cells_do(count: int, images: int) -> None:
+    """The plain form makes keys, values and queries of all cells; one image may serve all."""
+    torch.manual_seed(0)
+    tokens, values, cells = (
+        noise(3, count, 32),
+        noise(3, count + 1, 32)[:, 1:],
+        noise(images, 50, 32),
+    )
+    placed = cells + noise(1, 50, 32)
+    to_image, to_prompts = (
+        kind(32, 2).requires_grad_(False) for kind in (_TokensToImage, _ImageToTokens)
+    )
+    plain = _Attention.forward(to_image, tokens, placed.expand(3, -1, -1), cells.expand(3, -1, -1))
+    assert_equal(to_image(tokens, placed, cells), plain)
+    plain = cells + _Attention.forward(to_prompts, placed.expand(3, -1, -1), tokens, values)
+    assert_equal(to_prompts(cells, placed, tokens, values), plain)
 
 
 def test_the_first_sam_agrees_with_transformers_at_the_originals_epsilon(tmp_path: Path) -> None:

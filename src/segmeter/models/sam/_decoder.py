@@ -3,8 +3,11 @@
 Written from the papers of SAM (arXiv 2304.02643), SAM 2 (2408.00714) and SAM-HQ
 (2306.01567); parameter names are those of the original SAM, so its files load as they are.
 
-Requests without a mask prompt share the image, a list of tokens `(1, cells, channels)`, until its
-tokens have attended to theirs, so the image's side of the first block is computed once.
+The image is a list of cells `(B, cells, channels)` from beginning to end; requests without a mask
+prompt share it, `(1, cells, channels)`, until its cells have attended to theirs. A request has some
+ten tokens and an image 4096 cells, so projections between the two are applied to the tokens, and
+pixels are put in their places once, when four values are left of each. On a GPU cells are
+projected and maps convolved, as published.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ class TwoWayTransformer(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.layers = nn.ModuleList([_TwoWayBlock(width, first=i == 0) for i in range(2)])
-        self.final_attn_token_to_image = _Attention(width, 2)
+        self.final_attn_token_to_image = _TokensToImage(width, 2)
         self.norm_final_attn = nn.LayerNorm(width)
 
     def forward(self, start: Tensor, cells: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
@@ -54,12 +57,12 @@ class _TwoWayBlock(nn.Module):
         self.first = first
         self.self_attn = _Attention(width)
         self.norm1 = nn.LayerNorm(width)
-        self.cross_attn_token_to_image = _Attention(width, 2)
+        self.cross_attn_token_to_image = _TokensToImage(width, 2)
         self.norm2 = nn.LayerNorm(width)
         self.mlp = named(lin1=nn.Linear(width, 2048), act=nn.ReLU(), lin2=nn.Linear(2048, width))
         self.norm3 = nn.LayerNorm(width)
         self.norm4 = nn.LayerNorm(width)
-        self.cross_attn_image_to_token = _Attention(width, 2)
+        self.cross_attn_image_to_token = _ImageToTokens(width, 2)
 
     def forward(
         self, tokens: Tensor, cells: Tensor, start: Tensor, position: Tensor
@@ -73,8 +76,8 @@ class _TwoWayBlock(nn.Module):
         placed = cells + position
         tokens = self.norm2(tokens + self.cross_attn_token_to_image(tokens + start, placed, cells))
         tokens = self.norm3(tokens + self.mlp(tokens))
-        cells = self.norm4(cells + self.cross_attn_image_to_token(placed, tokens + start, tokens))
-        return tokens, cells
+        cells = self.cross_attn_image_to_token(cells, placed, tokens + start, tokens)
+        return tokens, self.norm4(cells)
 
 
 class _Attention(nn.Module):
@@ -89,11 +92,49 @@ class _Attention(nn.Module):
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         q, k, v = (
-            project(x).unflatten(2, (8, -1)).transpose(1, 2)
+            _heads(project(x))
             for project, x in ((self.q_proj, query), (self.k_proj, key), (self.v_proj, value))
         )
         mixed = _attended(q, k, v)
         return self.out_proj(mixed.transpose(1, 2).flatten(2))
+
+
+class _TokensToImage(_Attention):
+    """Tokens attend to cells, whose keys and values are never made.
+
+    With `q` a token's query, `K` and `V` the projections and `x` a cell: `q (K x) = (q K) x`, and
+    the mean of all `V x` is `V` of the mean. A bias of the keys moves all scores of a token alike,
+    which changes no share.
+    """
+
+    def forward(self, tokens: Tensor, placed: Tensor, cells: Tensor) -> Tensor:
+        """`placed` are the cells with their positions; one image may serve all requests."""
+        if cells.is_cuda:
+            return super().forward(tokens, placed, cells)
+        q, key, value = _heads(self.q_proj(tokens)), self.k_proj.weight, self.v_proj.weight
+        asked = q * q.shape[-1] ** -0.5 @ _split(key, 0, 8)
+        shares = (asked.flatten(1, 2) @ placed.transpose(1, 2)).softmax(-1)
+        seen = _split(shares @ cells, 1, 8) @ _split(value, 0, 8).transpose(1, 2)
+        return self.out_proj(seen.transpose(1, 2).flatten(2) + self.v_proj.bias)
+
+
+class _ImageToTokens(_Attention):
+    """Cells attend to tokens and add what they find; their queries are never made."""
+
+    def forward(  # type: ignore[override]  # the cells to which it adds come first
+        self, cells: Tensor, placed: Tensor, key: Tensor, value: Tensor
+    ) -> Tensor:
+        if cells.is_cuda:
+            return cells + super().forward(placed, key, value)
+        k, v = _heads(self.k_proj(key)), _heads(self.v_proj(value))
+        k = k * k.shape[-1] ** -0.5
+        asked = k @ _split(self.q_proj.weight, 0, 8)
+        more = k @ self.q_proj.bias.reshape(8, -1, 1)
+        scores = _split(asked.flatten(1, 2) @ placed.transpose(1, 2), 1, 8) + more
+        # The shares of each head add up to one, so every head carries an eighth of the bias.
+        told = v @ _split(self.out_proj.weight.t(), 0, 8) + self.out_proj.bias / 8
+        shares = scores.softmax(2).flatten(1, 2).transpose(1, 2)
+        return cells + shares @ told.flatten(1, 2)
 
 
 def _attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -109,6 +150,16 @@ def _attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     elif q.shape[0] < k.shape[0]:
         q = q.expand(k.shape[0], -1, -1, -1)
     return F.scaled_dot_product_attention(q, k, v)
+
+
+def _heads(x: Tensor) -> Tensor:
+    """Tokens `(B, n, C)` by heads: `(B, 8, n, C / 8)`."""
+    return _split(x, 2, 8).transpose(1, 2)
+
+
+def _split(x: Any, axis: int, *sizes: int) -> Tensor:
+    """An axis in parts of these numbers; the last part is what is left. Torch has no types here."""
+    return x.unflatten(axis, (*sizes, -1))
 
 
 NOT_A_POINT = -1
@@ -149,9 +200,24 @@ def to_tokens(grid: Tensor) -> Tensor:
     return grid.flatten(2).transpose(1, 2)
 
 
-def to_grid(tokens: Tensor, side: int) -> Tensor:
-    """The inverse for a square map."""
-    return tokens.transpose(1, 2).reshape(*tokens.shape[::2], side, side)
+def to_cells(grid: Tensor, levels: int) -> Tensor:
+    """A map `(B, C, H, W)` by cells of `2 ** levels` pixels a side: `(B, rows, columns, ..., C)`.
+
+    Inside a cell come the rows and columns of its quarters, then those of the quarters' quarters.
+    """
+    rows, columns = (n >> levels for n in grid.shape[2:])
+    halves = [2] * levels
+    split = grid.reshape(*grid.shape[:2], rows, *halves, columns, *halves)
+    axes = [axis for row in range(2, 3 + levels) for axis in (row, row + levels + 1)]
+    return split.permute(0, *axes, 1)
+
+
+def to_grid(tokens: Tensor, side: int, levels: int = 0) -> Tensor:
+    """The inverse of both for a square map: `(B, C, H, W)` of `(B, pixels, C)`."""
+    split = tokens.reshape(-1, side, side, *[2] * (2 * levels), tokens.shape[2])
+    last, full = split.ndim - 1, side << levels
+    placed = split.permute(0, last, *range(1, last, 2), *range(2, last, 2))
+    return placed.reshape(*tokens.shape[::2], full, full)
 
 
 class PromptTokens(nn.Module):
@@ -204,7 +270,12 @@ class PromptEncoder(PromptTokens):
 
     def masks(self, logits: Tensor) -> Tensor:
         """Dense prompt `(B, cells, width)` of low-resolution logits `(B, 1, 4 side, 4 side)`."""
-        return to_tokens(self.mask_downscaling(logits.to(self.no_mask_embed.weight.dtype)))
+        logits = logits.to(self.no_mask_embed.weight.dtype)
+        if logits.is_cuda:
+            return to_tokens(self.mask_downscaling(logits))
+        x = self.mask_downscaling[:-1](logits)
+        last: Any = self.mask_downscaling[-1]  # 1 x 1: the same for each cell
+        return F.linear(to_tokens(x), last.weight.flatten(1), last.bias)
 
     def position(self) -> Tensor:
         """Positional code `(1, cells, width)` of the cells' centres."""
@@ -289,16 +360,34 @@ class MaskDecoder(nn.Module):
 
     def _masks(self, image: Embedding, tokens: Tensor, cells: Tensor) -> Tensor:
         enlarge: Any = self.output_upscaling  # a Sequential does not say what its members are
-        first, norm, active, second, _ = enlarge
-        x = first(to_grid(cells, math.isqrt(cells.shape[1])))
-        x = second(active(norm(x if image.fine is None else x + image.fine[0])))
-        pixels = active(x if image.fine is None else x + image.fine[1])
+        (first, norm, active, second, _), side = enlarge, math.isqrt(cells.shape[1])
         heads = [mlp(tokens[:, i]) for i, mlp in enumerate(self.output_hypernetworks_mlps)]
-        masks = torch.einsum("bkc,bchw->bkhw", torch.stack(heads, dim=1), pixels)
+        if cells.is_cuda:
+            x = first(to_grid(cells, side))
+            x = second(active(norm(x if image.fine is None else x + image.fine[0])))
+            pixels = active(x if image.fine is None else x + image.fine[1])
+            masks = torch.einsum("bkc,bchw->bkhw", torch.stack(heads, dim=1), pixels)
+        else:
+            x = _doubled(_split(cells, 1, side), first)
+            x = active(norm.last(x if image.fine is None else x + to_cells(image.fine[0], 1)))
+            x = _doubled(x, second)
+            x = active(x if image.fine is None else x + to_cells(image.fine[1], 2)).flatten(1, -2)
+            masks, pixels = to_grid(x @ torch.stack(heads, dim=2), side, 2), None
         if image.quality is None:
             return masks
+        pixels = to_grid(x, side, 2) if pixels is None else pixels
         refined = self.embedding_maskfeature(pixels) + image.quality
         return masks + torch.einsum("bc,bchw->bhw", self.hf_mlp(tokens[:, 4]), refined)[:, None]
+
+
+def _doubled(x: Tensor, convolution: nn.ConvTranspose2d) -> Tensor:
+    """A transposed convolution of 2 x 2 and stride 2, `(..., C)` to `(..., 2, 2, C')`.
+
+    It mixes no two cells, so it is one product.
+    """
+    weight, bias = convolution.weight.permute(2, 3, 1, 0), convolution.bias
+    enlarged = F.linear(x, weight.flatten(0, 2), None if bias is None else bias.repeat(4))
+    return _split(enlarged, x.ndim - 1, 2, 2)
 
 
 class _FourierCode(nn.Module):
@@ -335,8 +424,11 @@ class ChannelNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """For maps `(B, C, H, W)` and cubes `(B, C, D, H, W)`."""
-        shape = self.weight.shape
-        return channels_first(F.layer_norm(channels_last(x), shape, self.weight, self.bias, 1e-6))
+        return channels_first(self.last(channels_last(x)))
+
+    def last(self, x: Tensor) -> Tensor:
+        """For channels on the last axis."""
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, 1e-6)
 
 
 def channels_last(x: Tensor) -> Tensor:
