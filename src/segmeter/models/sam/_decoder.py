@@ -95,7 +95,7 @@ class _Attention(nn.Module):
             _heads(project(x))
             for project, x in ((self.q_proj, query), (self.k_proj, key), (self.v_proj, value))
         )
-        mixed = _attended(q, k, v)
+        mixed = F.scaled_dot_product_attention(q, k, v)
         return self.out_proj(mixed.transpose(1, 2).flatten(2))
 
 
@@ -109,8 +109,6 @@ class _TokensToImage(_Attention):
 
     def forward(self, tokens: Tensor, placed: Tensor, cells: Tensor) -> Tensor:
         """`placed` are the cells with their positions; one image may serve all requests."""
-        if cells.is_cuda:
-            return super().forward(tokens, placed, cells)
         q, key, value = _heads(self.q_proj(tokens)), self.k_proj.weight, self.v_proj.weight
         asked = q * q.shape[-1] ** -0.5 @ _split(key, 0, 8)
         shares = (asked.flatten(1, 2) @ placed.transpose(1, 2)).softmax(-1)
@@ -124,8 +122,6 @@ class _ImageToTokens(_Attention):
     def forward(  # type: ignore[override]  # the cells to which it adds come first
         self, cells: Tensor, placed: Tensor, key: Tensor, value: Tensor
     ) -> Tensor:
-        if cells.is_cuda:
-            return cells + super().forward(placed, key, value)
         k, v = _heads(self.k_proj(key)), _heads(self.v_proj(value))
         k = k * k.shape[-1] ** -0.5
         asked = k @ _split(self.q_proj.weight, 0, 8)
@@ -135,21 +131,6 @@ class _ImageToTokens(_Attention):
         told = v @ _split(self.out_proj.weight.t(), 0, 8) + self.out_proj.bias / 8
         shares = scores.softmax(2).flatten(1, 2).transpose(1, 2)
         return cells + shares @ told.flatten(1, 2)
-
-
-def _attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Attention of few tokens and many cells, `(B, 8, n, d)` each; one image serves all requests.
-
-    In float32 on a GPU torch's own kernel walks all cells with one block for each head, and a
-    whole answer takes 2.6 times as long (perf/decoder_paths.py).
-    """
-    if q.is_cuda and q.dtype == torch.float32:
-        return (q * q.shape[-1] ** -0.5 @ k.transpose(2, 3)).softmax(-1) @ v
-    if q.shape[0] > k.shape[0]:
-        k, v = (x.expand(q.shape[0], -1, -1, -1) for x in (k, v))
-    elif q.shape[0] < k.shape[0]:
-        q = q.expand(k.shape[0], -1, -1, -1)
-    return F.scaled_dot_product_attention(q, k, v)
 
 
 def _heads(x: Tensor) -> Tensor:
@@ -271,8 +252,6 @@ class PromptEncoder(PromptTokens):
     def masks(self, logits: Tensor) -> Tensor:
         """Dense prompt `(B, cells, width)` of low-resolution logits `(B, 1, 4 side, 4 side)`."""
         logits = logits.to(self.no_mask_embed.weight.dtype)
-        if logits.is_cuda:
-            return to_tokens(self.mask_downscaling(logits))
         x = self.mask_downscaling[:-1](logits)
         last: Any = self.mask_downscaling[-1]  # 1 x 1: the same for each cell
         return F.linear(to_tokens(x), last.weight.flatten(1), last.bias)
@@ -362,21 +341,14 @@ class MaskDecoder(nn.Module):
         enlarge: Any = self.output_upscaling  # a Sequential does not say what its members are
         (first, norm, active, second, _), side = enlarge, math.isqrt(cells.shape[1])
         heads = [mlp(tokens[:, i]) for i, mlp in enumerate(self.output_hypernetworks_mlps)]
-        if cells.is_cuda:
-            x = first(to_grid(cells, side))
-            x = second(active(norm(x if image.fine is None else x + image.fine[0])))
-            pixels = active(x if image.fine is None else x + image.fine[1])
-            masks = torch.einsum("bkc,bchw->bkhw", torch.stack(heads, dim=1), pixels)
-        else:
-            x = _doubled(_split(cells, 1, side), first)
-            x = active(norm.last(x if image.fine is None else x + to_cells(image.fine[0], 1)))
-            x = _doubled(x, second)
-            x = active(x if image.fine is None else x + to_cells(image.fine[1], 2)).flatten(1, -2)
-            masks, pixels = to_grid(x @ torch.stack(heads, dim=2), side, 2), None
+        x = _doubled(_split(cells, 1, side), first)
+        x = active(norm.last(x if image.fine is None else x + to_cells(image.fine[0], 1)))
+        x = _doubled(x, second)
+        x = active(x if image.fine is None else x + to_cells(image.fine[1], 2)).flatten(1, -2)
+        masks = to_grid(x @ torch.stack(heads, dim=2), side, 2)
         if image.quality is None:
             return masks
-        pixels = to_grid(x, side, 2) if pixels is None else pixels
-        refined = self.embedding_maskfeature(pixels) + image.quality
+        refined = self.embedding_maskfeature(to_grid(x, side, 2)) + image.quality
         return masks + torch.einsum("bc,bchw->bhw", self.hf_mlp(tokens[:, 4]), refined)[:, None]
 
 

@@ -154,6 +154,6 @@ class FinerMaps(torch.nn.Module):
 
 
 def _pyramid(fine: Tensor, middle: Tensor, coarse: Tensor) -> Embedding:
-    if not fine.is_cuda:  # channels last, as the decoder's products have them
-        middle, fine = (x.contiguous(memory_format=torch.channels_last) for x in (middle, fine))
+    # Channels last, as the decoder's products have them.
+    middle, fine = (x.contiguous(memory_format=torch.channels_last) for x in (middle, fine))
     return Embedding(to_tokens(coarse).contiguous(), (middle, fine))
