@@ -21,7 +21,6 @@ from segmeter.study.plan import BUILT_IN
 from segmeter.study.running import RunningStudy
 from segmeter.study.server import study_app
 
-
 ASKING = """new Promise(answer => {
     const end = performance.now() + 500;
     const ask = () => {

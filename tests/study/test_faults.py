@@ -21,22 +21,34 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Python:
-    """Processes of an interpreter that has imported most; two threads may start some."""
+    """Processes of an interpreter that has imported most; two threads start and end some."""
 
     def __init__(self, interpreter: Interpreter) -> None:
         self._interpreter, self._lock = interpreter, threading.Lock()
 
-    def start(self, *words: str) -> Forked:
+    def start(self, *words: str) -> Started:
         with self._lock:
-            return self._interpreter.start(*words)
+            return Started(self._interpreter.start(*words), self._lock)
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        process = self.start(*words)
+        with self._lock:
+            process = self._interpreter.start(*words)
         while True:
             with self._lock:
                 if process.poll() is not None:
                     return process.wait()
             time.sleep(0.02)
+
+
+class Started:
+    """A process that only one thread asks about at a time."""
+
+    def __init__(self, process: Forked, lock: threading.Lock) -> None:
+        self._process, self._lock = process, lock
+
+    def kill(self) -> None:
+        with self._lock:
+            self._process.kill()
 
 
 @pytest.fixture(scope="module")
