@@ -64,6 +64,7 @@ open_to_all = true
 batch = 4
 [validity]
 exclude = ["late", "left_page", "unseen", "wrong_device", "no_click"]
+exclude_people = ["flagged", "checks", "straight_lining", "disagrees"]
 [rating]
 overlap = 0.5
 [[masks]]
