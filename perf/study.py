@@ -280,9 +280,7 @@ class Commands:
             self.wrong.append(done.stderr[-300:])
 
 
-def kill(
-    times: int, url: str | None, commands_too: bool = True, many: int = 8
-) -> dict[str, Any]:
+def kill(times: int, url: str | None, commands_too: bool = True, many: int = 8) -> dict[str, Any]:
     """Kill the server at random moments while people answer and commands run."""
     rng = random.Random(0)
     _STOP.clear()
