@@ -453,27 +453,23 @@ def covered(tab: Any, buttons: str) -> list[str]:
     )
 
 
-@pytest.mark.parametrize(("width", "height"), [(1280, 860), (412, 915), (390, 844), (844, 390)])
 def test_score_buttons_are_never_covered_and_the_scale_is_visible(
-    begin: Callable[..., RunningStudy],
-    listening: Callable[[Any], Any],
-    chromium: Any,
-    width: int,
-    height: int,
+    begin: Callable[..., RunningStudy], listening: Callable[[Any], Any], chromium: Any
 ) -> None:
     study = begin(RATE)
-    hands = Hands(chromium, touch=width < 1000)
     with listening(study_app(study)) as address:
-        hands.size(width, height, 1.0, 1.0)
-        hands.enter(f"{address}/", "mobile" if hands.touch else "pc")
-        hands.start()
-        hands.until("!document.querySelector('[data-score]').disabled")
-        for scroll in (0, 200, 100_000):
-            chromium.run(f"(scrollTo(0, {scroll}), 1)")
-            assert covered(chromium, "[data-score]") == []
-        seen = "[...document.querySelectorAll('#ends, .scale')].some((e) => e.offsetHeight > 0)"
-        assert chromium.run(seen)
-        assert chromium.run("document.documentElement.scrollWidth <= innerWidth")
+        for width, height in ((1280, 860), (412, 915), (390, 844), (844, 390)):
+            hands = Hands(chromium, touch=width < 1000)
+            hands.size(width, height, 1.0, 1.0)
+            hands.enter(f"{address}/", "mobile" if hands.touch else "pc")
+            hands.start()
+            hands.until("!document.querySelector('[data-score]').disabled")
+            for scroll in (0, 200, 100_000):
+                chromium.run(f"(scrollTo(0, {scroll}), 1)")
+                assert covered(chromium, "[data-score]") == [], (width, height)
+            seen = "[...document.querySelectorAll('#ends, .scale')].some((e) => e.offsetHeight > 0)"
+            assert chromium.run(seen), (width, height)
+            assert chromium.run("document.documentElement.scrollWidth <= innerWidth")
     chromium.complaints.clear()
 
 
