@@ -76,7 +76,7 @@ def test_a_draw_in_a_box_equals_the_plain_one(
 @pytest.mark.parametrize("recipe", sorted(RECIPES))
 def test_a_draw_from_a_large_map_equals_the_plain_one(recipe: str) -> None:
     for seed, (group, empty) in enumerate([(0, 0.0), (1, 0.2), (4, 0.0), (10, 0.6)]):
-        map = ClickabilityMap((500, 700), (90, 130), _filled(recipe, seed, (350, 450), empty))
+        map = ClickabilityMap((320, 450), (60, 80), _filled(recipe, seed, (220, 290), empty))
         _check(map, share_of_group(group))
 
 
