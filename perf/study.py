@@ -20,7 +20,6 @@ import json
 import os
 import random
 import resource
-import signal
 import socket
 import subprocess
 import sys
@@ -94,6 +93,25 @@ def anywhere(trial: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
+class Killable(subprocess.Popen[str]):
+    """A process that has ended once it is killed."""
+
+    def kill(self) -> None:
+        super().kill()
+        self.wait()
+
+
+def start_python(*words: str) -> Any:
+    """Start `python WORDS`."""
+    return Killable([sys.executable, *words])
+
+
+def run_python(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run `python WORDS` to its end."""
+    command = [sys.executable, *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 class Served:
     """A server in a process of its own, which can be killed and started again."""
 
@@ -102,11 +120,11 @@ class Served:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.address = f"http://127.0.0.1:{self.port}"
-        self._command = [sys.executable, __file__, "serve", str(plan), str(self.port), url or ""]
+        self._command = [__file__, "serve", str(plan), str(self.port), url or ""]
         self.start()
 
     def start(self) -> None:
-        self.process = subprocess.Popen(self._command)
+        self.process = start_python(*self._command)
         while True:
             try:
                 urllib.request.urlopen(f"{self.address}/static/study.css", timeout=5).close()
@@ -115,8 +133,7 @@ class Served:
                 time.sleep(0.05)
 
     def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
+        self.process.kill()
 
 
 def send(people: list[SimulatedPerson], most: int) -> list[BaseException]:
@@ -257,14 +274,13 @@ class Commands:
             self.call("backup", str(self._plan), "-o", str(self._folder / "b.db"), *self._db)
 
     def call(self, *words: str) -> None:
-        command = [sys.executable, "-m", "segmeter", "study", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = run_python("-m", "segmeter", "study", *words)
         self.calls += 1
         if done.returncode and "nothing to export" not in done.stderr:
             self.wrong.append(done.stderr[-300:])
 
 
-def kill(times: int, url: str | None, commands_too: bool = True) -> dict[str, Any]:
+def kill(times: int, url: str | None, commands_too: bool = True, many: int = 8) -> dict[str, Any]:
     """Kill the server at random moments while people answer and commands run."""
     rng = random.Random(0)
     _STOP.clear()
@@ -272,7 +288,7 @@ def kill(times: int, url: str | None, commands_too: bool = True) -> dict[str, An
         plan = Path(folder) / "plan.toml"
         plan.write_text(CLICKS.format(per_cell=50))
         served = Served(plan, url)
-        people = crowd(served.address, 8, persistent=True)
+        people = crowd(served.address, many, persistent=True)
         commands = Commands(plan, url, Path(folder))
         wrong: list[BaseException] = []
         workers = [threading.Thread(target=lambda: wrong.extend(send(again(people), 200)))]

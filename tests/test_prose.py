@@ -34,6 +34,7 @@ RIDDLE = re.compile(r'"""(?:What|Whoever|Who|Where)\b(?![^"]*\?)')
 # Former names: words that names of the code are made of, and whole names of classes.
 OLD_WORDS = {"look", "played", "player", "players", "reading", "shelf", "sound", "trail", "trails"}
 OLD_CLASSES = {"View", "Ask", "Picture", "Reading", "Player"}
+OLD = re.compile("|".join(sorted(OLD_WORDS | {name.lower() for name in OLD_CLASSES})), re.I)
 
 # What is allowed, by file and word, with the reason.
 ALLOWED = {
@@ -84,6 +85,8 @@ def sources(notebook: Path) -> str:
 
 def former_names(code: str) -> Iterator[tuple[int, str]]:
     """Line and name of each definition, argument or variable with a former name."""
+    if not OLD.search(code):
+        return
     before = ""
     for token in tokenize.generate_tokens(io.StringIO(code).readline):
         if token.type == tokenize.NAME and before != ".":

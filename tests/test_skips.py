@@ -49,7 +49,7 @@ def test_what_a_machine_may_lack_is_excused(python: Interpreter, tmp_path: Path)
     assert run_skipped_tests(python, tmp_path, EXCUSED)[0] == 0
 
 
-@pytest.mark.parametrize("words", [(), ("-n", "2")])
+@pytest.mark.parametrize("words", [(), ("-n", "1")])
 def test_a_real_data_test_that_is_skipped_is_a_failure(
     words: tuple[str, ...], python: Interpreter, tmp_path: Path
 ) -> None:

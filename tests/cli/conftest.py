@@ -37,12 +37,18 @@ def type_here(*words: object, **environment: str) -> Done:
     return subprocess.CompletedProcess(list(map(str, words)), code, out.getvalue(), err.getvalue())
 
 
+@pytest.fixture(scope="session")
+def cache_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for all commands, as at home: results of a run are computed once."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
 def typed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], cache_home: Path
 ) -> Typed:
     """Type a command: its exit code, what it printed, what it complained of."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_home))
     monkeypatch.delenv("SEGMETER_WEIGHTS", raising=False)
     monkeypatch.delenv("SEGMETER_DATA", raising=False)
 

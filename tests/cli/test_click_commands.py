@@ -23,13 +23,13 @@ def _sentence(done: Done) -> str:
 
 @pytest.fixture(scope="module")
 def clicks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Lifelike first-round clicks on two objects of each built-in image."""
+    """Lifelike first-round clicks on one object of each built-in image."""
     path = tmp_path_factory.mktemp("clicks") / "clicks.csv"
     data = catalogue.datasets.make("mini")
     things = [
         Thing("mini", name, target.mask, target.id)
         for name in data.scenes()
-        for target in data.load(name).targets[:2]
+        for target in data.load(name).targets[:1]
     ]
     write_simulated(path, things, per_target=40, later=False)
     return path

@@ -11,6 +11,12 @@ import pytest
 Typed = Callable[..., tuple[int, str, str]]
 
 
+@pytest.fixture
+def cache_home(tmp_path: Path) -> Path:
+    """A cache of its own for each test: some fetch into it."""
+    return tmp_path / "cache"
+
+
 def test_fetch_lists_what_can_be_had(typed: Typed) -> None:
     code, out, _ = typed("fetch", "--list")
     assert code == 0

@@ -78,7 +78,7 @@ def _seen(mask: Mask, numbers: Numbers, noise: float = 0.0, kind: str = "first")
 @pytest.fixture(scope="module")
 def cases(masks: list[Mask]) -> list[Case]:
     rng = np.random.default_rng(1)
-    return [Case(m, shape_of(m), _seen(m, KNOWN, 0.03 * rng.standard_normal())) for m in masks]
+    return [Case(m, shape_of(m), _seen(m, KNOWN, 0.03 * rng.standard_normal())) for m in masks[::2]]
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +191,7 @@ def _named(seen: Seen, key: str) -> Seen:
 def test_later_rounds_find_the_numbers_that_made_their_distributions(
     masks: list[Mask], tmp_path: Path
 ) -> None:
-    small = [m for m in masks if m.area < 20_000][:14]
+    small = [m for m in masks if m.area < 20_000][:5]
     proxy_errors = [
         ProxyError(f"mini/{i}", kind, mask, (mask.bits.shape[0], mask.bits.shape[1]))
         for i, mask in enumerate(small)

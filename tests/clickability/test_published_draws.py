@@ -76,7 +76,7 @@ def test_a_draw_in_a_box_equals_the_plain_one(
 @pytest.mark.parametrize("recipe", sorted(RECIPES))
 def test_a_draw_from_a_large_map_equals_the_plain_one(recipe: str) -> None:
     for seed, (group, empty) in enumerate([(0, 0.0), (1, 0.2), (4, 0.0), (10, 0.6)]):
-        map = ClickabilityMap((500, 700), (90, 130), _filled(recipe, seed, (350, 450), empty))
+        map = ClickabilityMap((320, 450), (60, 80), _filled(recipe, seed, (220, 290), empty))
         _check(map, share_of_group(group))
 
 
@@ -87,7 +87,7 @@ def test_limits_equal_the_plain_ones_where_the_last_bit_decides(recipe: str) -> 
     positive = np.sort(map.weights[map.weights > 0])
     ordered = np.concatenate([np.zeros(190 * 260 - positive.size, np.float32), positive])
     edges = np.flatnonzero(np.diff(ordered))
-    sums = np.append(np.cumsum(ordered)[edges[:: max(edges.size // 150, 1)]], ordered.sum())
+    sums = np.append(np.cumsum(ordered)[edges[:: max(edges.size // 75, 1)]], ordered.sum())
     shares = sums / float(ordered.sum() or 1)
     for share in zip(shares.tolist(), shares[1:].tolist(), strict=False):
         assert limits(map, share) == groups._plain_limits(map.weights, ordered.size, *share)
@@ -101,7 +101,7 @@ def test_draws_equal_the_plain_ones_where_the_last_bit_decides(recipe: str) -> N
         bounds, frame = limits(map, share_of_group(group)), (190, 260, 20, 30)
         steps = groups._steps(map.weights, frame, bounds)
         chosen = np.unique(steps[steps < 1])
-        for drawn in chosen[:: max(chosen.size // 40, 1)].tolist():
+        for drawn in chosen[:: max(chosen.size // 20, 1)].tolist():
             place = groups._plain_draw_between(map.weights, frame, bounds, drawn)
             assert draw_published(map, share_of_group(group), drawn) == groups._point(map, place)
 
@@ -110,8 +110,8 @@ def test_draws_equal_the_plain_ones_where_the_last_bit_decides(recipe: str) -> N
 def test_a_draw_from_an_object_equals_the_plain_one(
     make: Callable[[Mask], ClickabilityMap],
 ) -> None:
-    y, x = np.ogrid[:600, :800]
-    map = make(Mask.of(((y - 300) / 200) ** 2 + ((x - 390) / 330) ** 2 < 1))
+    y, x = np.ogrid[:300, :400]
+    map = make(Mask.of(((y - 150) / 100) ** 2 + ((x - 195) / 165) ** 2 < 1))
     for group in range(11):
         _check(map, share_of_group(group))
 

@@ -85,18 +85,18 @@ def _weights(path: Path) -> dict[str, Any]:
 
 
 def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path) -> None:
-    training_samples = [_sample(i) for i in range(10)]
-    parts = training_samples[:8], training_samples[8:]
-    whole = train(*parts, _course(), tmp_path / "whole")
+    parts = [_sample(i) for i in range(4)], [_sample(9)]
+    course = _course(recipe=replace(QUICK, batch=2))
+    whole = train(*parts, course, tmp_path / "whole")
 
     def cut(step: Step) -> None:
         if step.step == 3:  # in the middle of the second epoch
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(*parts, _course(), tmp_path / "cut", cut)
+        train(*parts, course, tmp_path / "cut", cut)
     seen: list[int] = []
-    again = train(*parts, _course(), tmp_path / "cut", lambda step: seen.append(step.step))
+    again = train(*parts, course, tmp_path / "cut", lambda step: seen.append(step.step))
     assert seen == [4]
     resumed = _weights(again)
     for name, value in _weights(whole).items():
@@ -133,8 +133,8 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["published", "corrected"])
 def test_a_step_moves_the_network_unless_the_rate_is_zero(name: str, tmp_path: Path) -> None:
     """The published schedule starts with two steps at rate zero."""
-    training_samples = [_sample(i) for i in range(4)]
-    course = _course(recipe=replace(RECIPES[name], epochs=40, batch=4))
+    training_samples = [_sample(i) for i in range(2)]
+    course = _course(recipe=replace(RECIPES[name], epochs=40, batch=2))
     torch.manual_seed(0)
     seen: list[float] = []
 
@@ -165,7 +165,7 @@ def test_other_settings_do_not_resume(tmp_path: Path) -> None:
 
 def test_a_network_learns_what_the_prior_cannot_know(tmp_path: Path) -> None:
     training_samples = [_sample(i) for i in range(40)]
-    longer = replace(QUICK, epochs=10, batch=8, rate=0.01)
+    longer = replace(QUICK, epochs=6, batch=8, rate=0.01)
     path = train(training_samples[:32], training_samples[32:34], _course(recipe=longer), tmp_path)
     maps = [source(name).inner for name in ("uniform", "distance", "prior")]
     *baselines, ours = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -26,22 +27,28 @@ DECODERS = {
     "pickle.loads", "yaml.safe_load",
 }  # fmt: skip
 LAST_NAMES = {name.rpartition(".")[2] for name in DECODERS}
+CALLED = re.compile(rf"\b(?:{'|'.join(sorted(LAST_NAMES))})\s*\(")
 
 
 def parsers() -> Iterator[tuple[str, int]]:
     """Module and function, and the line at which the function begins."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        for function, line in _decoding(ast.parse(path.read_text())):
-            yield f"{path.relative_to(PACKAGE)}:{function}", line
+        text = path.read_text()
+        if CALLED.search(text):  # most modules need not be parsed
+            for function, line in _decoding(ast.parse(text)):
+                yield f"{path.relative_to(PACKAGE)}:{function}", line
 
 
-def _decoding(tree: ast.AST, inside: ast.FunctionDef | None = None) -> Iterator[tuple[str, int]]:
-    for node in ast.iter_child_nodes(tree):
-        function = node if isinstance(node, ast.FunctionDef) else inside
-        if isinstance(node, ast.Call) and function is not None and _decodes(node.func):
-            first = min([function.lineno, *(d.lineno for d in function.decorator_list)])
-            yield function.name, first
-        yield from _decoding(node, function)
+def _decoding(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    left: list[tuple[ast.AST, ast.FunctionDef | None]] = [(tree, None)]
+    while left:
+        parent, inside = left.pop()
+        for node in ast.iter_child_nodes(parent):
+            function = node if isinstance(node, ast.FunctionDef) else inside
+            if isinstance(node, ast.Call) and function is not None and _decodes(node.func):
+                first = min([function.lineno, *(d.lineno for d in function.decorator_list)])
+                yield function.name, first
+            left.append((node, function))
 
 
 def _decodes(called: ast.expr) -> bool:

@@ -224,7 +224,7 @@ boxes = st.tuples(*[st.integers(0, 40)] * 2, *[st.integers(1, 24)] * 2)
 proposals = st.lists(boxes, min_size=1, max_size=8)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(proposals, proposals, proposals)
 def test_recall_does_not_fall_with_more_proposals(ground_truths, first, more):
     ground_truth, found = _scene(ground_truths, [*first, *more])
@@ -236,7 +236,7 @@ def test_recall_does_not_fall_with_more_proposals(ground_truths, first, more):
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(proposals, proposals, st.integers(0, 2**31))
 def test_our_matching_is_the_librarys_on_any_boxes(ground_truths, predictions, seed):
     """Ties of scores and of overlaps included: three scores, boxes on a coarse grid."""

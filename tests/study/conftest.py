@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 from starlette.testclient import TestClient
 
 from segmeter.study.plan import Validity, read_plan
@@ -50,6 +51,14 @@ def loaded(name: str, path: Path) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_loop() -> Iterator[None]:
+    """Requests of all test clients share a thread and its event loop; each would start its own."""
+    with start_blocking_portal() as portal, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TestClient, "portal", portal)
+        yield
 
 
 @pytest.fixture(scope="session")

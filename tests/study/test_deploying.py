@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import re
 import shlex
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -24,6 +26,8 @@ import pytest
 
 from segmeter.study.people import SimulatedPerson
 from segmeter.study.server import FILES, write_files
+
+from ..forking import Interpreter
 
 yaml = pytest.importorskip("yaml", reason="needs PyYAML")
 
@@ -145,25 +149,36 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def serving(command: Sequence[str], files: dict[str, str], folder: Path) -> Iterator[int]:
+def serving(
+    python: Interpreter, command: Sequence[str], files: dict[str, str], folder: Path
+) -> Iterator[int]:
     """The server of a plan as a real process, healthy by the Dockerfile's check; its port."""
     (folder / "plan.toml").write_text('kind = "clicks"\n[design]\nopen_to_all = true\n')
     port = free_port()
     words = [str(port) if word == "8000" else word for word in command]
     check = instruction(files["Dockerfile"], "HEALTHCHECK")
     check[-1] = check[-1].replace("8000", str(port))
-    server = subprocess.Popen(
-        [sys.executable, "-m", "segmeter", *words], cwd=folder, stdout=subprocess.DEVNULL
-    )
+    healthy = [sys.executable, *check[1:]]
+    assert subprocess.run(healthy, capture_output=True, check=False).returncode  # not yet
+    server = python.start("-m", "segmeter", *words, folder=folder)
     try:
-        healthy = [sys.executable, *check[1:]]
-        while subprocess.run(healthy, capture_output=True, check=False).returncode:
+        while not accepts(port):
             assert server.poll() is None
-            time.sleep(0.1)
+            time.sleep(0.02)
+        subprocess.run(healthy, capture_output=True, check=True)
         yield port
     finally:
-        server.terminate()
-        assert server.wait() in (0, -15)  # stopped in order, then the signal itself
+        if server.poll() is None:
+            os.kill(server.pid, signal.SIGTERM)
+        done = server.wait()
+        # Stopped in order, then the signal itself.
+        assert done.returncode in (0, -15), done.stderr
+
+
+def accepts(port: int) -> bool:
+    """Whether somebody listens there."""
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
 def take_part(address: str, prefix: str = "") -> None:
@@ -182,7 +197,11 @@ def take_part(address: str, prefix: str = "") -> None:
 
 @pytest.mark.parametrize("name", ["Dockerfile", "segmeter-study.service"])
 def test_the_commands_serve_a_study_behind_a_proxy_on_any_port_and_path(
-    name: str, files: dict[str, str], tmp_path: Path, proxied: Callable[[str, int], str]
+    name: str,
+    files: dict[str, str],
+    tmp_path: Path,
+    proxied: Callable[[str, int], str],
+    python: Interpreter,
 ) -> None:
     if name == "Dockerfile":
         command, prefix = instruction(files[name], "ENTRYPOINT")[1:], ""
@@ -190,7 +209,7 @@ def test_the_commands_serve_a_study_behind_a_proxy_on_any_port_and_path(
         line = re.search(r"^ExecStart=\S+ (.*)$", files[name], re.MULTILINE)
         assert line is not None
         command, prefix = [*shlex.split(line[1]), "--root-path", "/study"], "/study"
-    with serving(command, files, tmp_path) as port:
+    with serving(python, command, files, tmp_path) as port:
         take_part(proxied(prefix, port), prefix)
 
 
@@ -228,6 +247,7 @@ def test_caddy_and_nginx_serve_a_study_over_https(
     files: dict[str, str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    python: Interpreter,
 ) -> None:
     """Real programs with the written configuration; certificates are verified."""
     program = shutil.which(configure.__name__)
@@ -237,7 +257,7 @@ def test_caddy_and_nginx_serve_a_study_over_https(
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / certificate))
     line = re.search(r"^ExecStart=\S+ (.*)$", files["segmeter-study.service"], re.MULTILINE)
     assert line is not None
-    with serving(shlex.split(line[1]), files, tmp_path) as port:
+    with serving(python, shlex.split(line[1]), files, tmp_path) as port:
         own = free_port()
         command = configure(program, files, tmp_path, own, port)
         proxy = subprocess.Popen(command, stderr=subprocess.DEVNULL)

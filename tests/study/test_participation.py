@@ -320,7 +320,7 @@ def test_assignment_is_random_and_follows_the_seed(
     for seed in (1, 1, 2, 3):
         text = plan(seed=seed, per_cell=50, modes='"Quick", "Other"')
         study = begin(text, f"sqlite:///{tmp_path}/{len(found)}.db")
-        for _ in range(12):
+        for _ in range(8):
             visit(study).join()
         found.append(conditions(study))
     assert found[0] == found[1]

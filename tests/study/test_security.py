@@ -38,36 +38,36 @@ def kept(study: RunningStudy) -> int:
         return int(connection.execute(asked).scalar_one())
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"x": "12"},
-        {"x": None},
-        {"x": 1e9},
-        {"x": -500.0},
-        {"y": float(10**6)},
-        {"natural_width": 1},
-        {"natural_width": 2.5},
-        {"pointer": "telepathy"},
-        {"latency_ms": -1.0},
-        {"screens": []},
-        {"screens": [{"planned_ms": 1.0, "true_ms": 1.0}] * 2},
-        {"screens": [{"planned_ms": 100.0, "true_ms": 1.0}] * 100},
-        {"nonce": "x"},
-        {"nonce": "a" * 65},
-        {"nonce": HOSTILE},
-        {"focus_lost": "no"},
-        {"blocked_clicks": -1},
-        {"pixel_ratio": 0.0},
-        {"model": "sam"},
-    ],
-    ids=lambda wrong: json.dumps(wrong)[:40],
-)
-def test_every_field_is_checked(study: RunningStudy, visit: Any, wrong: dict[str, Any]) -> None:
+WRONG: list[dict[str, Any]] = [
+    {"x": "12"},
+    {"x": None},
+    {"x": 1e9},
+    {"x": -500.0},
+    {"y": float(10**6)},
+    {"natural_width": 1},
+    {"natural_width": 2.5},
+    {"pointer": "telepathy"},
+    {"latency_ms": -1.0},
+    {"screens": []},
+    {"screens": [{"planned_ms": 1.0, "true_ms": 1.0}] * 2},
+    {"screens": [{"planned_ms": 100.0, "true_ms": 1.0}] * 100},
+    {"nonce": "x"},
+    {"nonce": "a" * 65},
+    {"nonce": HOSTILE},
+    {"focus_lost": "no"},
+    {"blocked_clicks": -1},
+    {"pixel_ratio": 0.0},
+    {"model": "sam"},
+]
+
+
+def test_every_field_is_checked(study: RunningStudy, visit: Any) -> None:
     person = visit(study).join()
     (trial, *_) = person.batch()["trials"]
-    assert person.answer(trial, **wrong).status_code == 422
-    assert kept(study) == 0
+    for wrong in WRONG:
+        assert person.answer(trial, **wrong).status_code == 422, wrong
+        assert kept(study) == 0, wrong
+    assert person.answer(trial).status_code == 200
 
 
 def test_numbers_that_are_none_are_refused(study: RunningStudy, visit: Any, a_click: Any) -> None:

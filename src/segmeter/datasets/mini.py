@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -56,19 +56,23 @@ def _images() -> Mapping[str, Mapping[str, Any]]:
 
 def _scene(scene: str, record: Mapping[str, Any]) -> Image:
     header = SceneHeader("image", tuple(record["size"]), channels=3)
-    lazily = partial(_read, record), lambda: [*_targets(record)]
+    lazily = partial(_read, record), partial(_targets, scene)
     return Image("mini", scene, *lazily, header=header)
 
 
-def _targets(record: Mapping[str, Any]) -> Iterator[Target]:
-    size = record["size"]
+@cache
+def _targets(scene: str) -> tuple[Target, ...]:
+    """The objects of an image; the masks of all images take 1.5 MB."""
+    record = _images()[scene]
+    size, found = record["size"], []
     for thing in record["objects"]:
         mask = Mask.decoded(thing["counts"], size)
         ignore = Mask.decoded(thing["ignore"], size) if "ignore" in thing else None
         share = mask.area / (size[0] * size[1])
         extent = "small" if share < _SMALL else "large" if share >= _LARGE else "medium"
         groups = {"size": extent, "shape": thing["shape"]}
-        yield Target(thing["id"], mask, ignore, thing["label"], groups)
+        found.append(Target(thing["id"], mask, ignore, thing["label"], groups))
+    return tuple(found)
 
 
 def _read(record: Mapping[str, Any]) -> npt.NDArray[np.uint8]:
@@ -78,7 +82,14 @@ def _read(record: Mapping[str, Any]) -> npt.NDArray[np.uint8]:
     however a PNG was packed.
     """
     path = _installed(record["package"]) / record["file"]
-    pixels = read_rgb(path)
+    modified = path.stat().st_mtime_ns if path.is_file() else 0
+    return _checked(record["id"], path, modified).copy()
+
+
+@cache
+def _checked(scene: str, path: Path, modified_ns: int) -> npt.NDArray[np.uint8]:
+    """The pixels of a file, read and compared once per version; those of all images take 10 MB."""
+    record, pixels = _images()[scene], read_rgb(path)
     same_file = fingerprint(read_bytes(path)) == record["file_digest"]
     if not same_file and fingerprint(*pixels.shape, pixels.tobytes()) != record["pixel_digest"]:
         raise BadInput(

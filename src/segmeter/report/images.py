@@ -6,6 +6,7 @@ import colorsys
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -216,13 +217,15 @@ def _relative(points: npt.NDArray[Any]) -> str:
     'M0 0l2.5 1-.5-1Z'
     """
     places = np.round(points.astype(float) * 10).astype(int)
-    start, steps = places[0] / 10, np.diff(places, axis=0) / 10
+    start, steps = places[0] / 10, np.diff(places, axis=0)
     text = "".join(map(_step, steps.ravel().tolist())).removeprefix(" ")
     return f"M{number(start[0])} {number(start[1])}l{text}Z"
 
 
-def _step(value: float) -> str:
+@lru_cache(1 << 16)  # outlines are millions of steps, most of them short
+def _step(tenths: int) -> str:
     """A number with what separates it from the one before: a minus, else a space."""
+    value = tenths / 10
     text = f"{value:.1f}".removesuffix(".0").replace("0.", ".", abs(value) < 1)
     return text if text.startswith("-") else f" {text}"
 
