@@ -173,6 +173,7 @@ def test_volumes_start_from_a_folder_of_label_maps(tmp_path: Path) -> None:
     assert "Correct, not create" in Path(run.report()).read_text()
 
 
+@pytest.mark.usefixtures("encoded_once")
 @pytest.mark.parametrize("name", ["mobile-sam", "eiseg-hrnet18-ocr64"])
 def test_networks_take_a_mask_to_start_from(name: str, real_weights: Path) -> None:
     data = segmeter.load_dataset("mini")
