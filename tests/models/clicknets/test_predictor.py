@@ -21,7 +21,7 @@ from segmeter.models.clicknets.containers import RITM, SIMPLECLICK  # noqa: E402
 # Clicks that are replayed: from the third on, zoom and network do the same again. The originals'
 # "auto" are the settings of "default" with other clicks.
 RITM_CASES = {
-    "default": 4, "tetris": 2, "davis": 2, "fixed": 2, "nozoom_noflip": 3, "big_default": 3,
+    "default": 3, "tetris": 2, "davis": 2, "fixed": 2, "nozoom_noflip": 2, "big_default": 2,
 }  # fmt: skip
 SIMPLECLICK_CASES = {"default": 3, "davis": 1, "big_default": 3}
 
