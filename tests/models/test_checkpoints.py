@@ -19,6 +19,7 @@ torch = pytest.importorskip("torch")
 safetensors = pytest.importorskip("safetensors.torch")
 
 from segmeter import model_parity  # noqa: E402
+from segmeter.api import checking  # noqa: E402
 from segmeter.cli.app import Exit  # noqa: E402
 from segmeter.cli.check import check  # noqa: E402
 from segmeter.core import catalogue  # noqa: E402
@@ -27,7 +28,7 @@ from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click  # noqa: E402
 from segmeter.core.received_runs import received  # noqa: E402
 from segmeter.core.scenes import Image  # noqa: E402
-from segmeter.models import checkpoints, conformance, weights  # noqa: E402
+from segmeter.models import checkpoints, weights  # noqa: E402
 from segmeter.models.checkpoints import is_unused, source_name  # noqa: E402
 from segmeter.models.sam._loading import SamNetwork  # noqa: E402
 
@@ -386,8 +387,8 @@ def test_check_says_what_a_file_is_and_whether_it_predicts_sensibly(
 ) -> None:
     """On one image: MobileSAM keeps the rules of every model in another test."""
     one_image = partial(model_parity.first_clicks, images=1, clicks=2)
-    monkeypatch.setattr(model_parity, "first_clicks", one_image)
-    monkeypatch.setattr(conformance, "check", lambda model: [])
+    monkeypatch.setattr(checking, "first_clicks", one_image)
+    monkeypatch.setattr(checking, "problems_of", lambda model: [])
     tuned, noise = tmp_path / "tuned.pth", tmp_path / "noise.pth"
     torch.save({"model": {f"module.{k}": v for k, v in mobile.items()}, "epoch": 3}, tuned)
     generator = torch.Generator().manual_seed(1)
