@@ -286,10 +286,15 @@ def test_people_have_the_scores_of_the_originals_with_the_same_and_another_image
     wanted = stored_pairs(folder / "human_scores_test.csv", list(listed), data.annotated())
     assert found.images == wanted.images
     for mine, theirs in ((found.same, wanted.same), (found.different, wanted.different)):
-        # The original's matching of boundaries is not exact.
-        np.testing.assert_allclose(mine["fb"], theirs["fb"], atol=0.02)
         for measure in set(listed) - {"fb"}:
             np.testing.assert_allclose(mine[measure], theirs[measure], atol=2e-6, err_msg=measure)
+    counts = ["cntR", "sumR", "cntP", "sumP"]
+    exact = stored_pairs(folder / "human_fb_pixel_exact.csv", counts, data.annotated())
+    for mine, by in ((found.same, exact.same), (found.different, exact.different)):
+        recall, precision = by["cntR"] / by["sumR"], by["cntP"] / by["sumP"]
+        f = 2 * precision * recall / (precision + recall)
+        # The union over annotators depends on which of equal optima is taken.
+        np.testing.assert_allclose(mine["fb"], f, atol=0.005)
     for row in meta_rows(found, [], [], ["voi"], ["published", "corrected"]):
         assert row.sihd is not None
         assert row.sihd.low <= row.sihd.value <= row.sihd.high
