@@ -94,6 +94,26 @@ def real_weights(shared: Path) -> Path:
     return shared / "weights"
 
 
+@pytest.fixture(scope="session")
+def encodings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where encodings of images are kept during one session, for all of its workers."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "encodings"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def encoded_once(encodings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The encoder of a SAM sees an image once in all tests that ask for this: seconds each."""
+    pytest.importorskip("torch")
+    from segmeter.models.sam._loading import SamNetwork
+
+    from .encodings import remembering
+
+    monkeypatch.setattr(SamNetwork, "encode", remembering(encodings))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Every other worker begins with the last folder.
 

@@ -36,7 +36,7 @@ from segmeter.core.sections import (
     Table,
     Value,
 )
-from segmeter.core.sessions import Judge, Session
+from segmeter.core.sessions import Judge, Round, Session
 from segmeter.measures.objects import iou
 from segmeter.stats.intervals import Interval, Resampling
 
@@ -284,12 +284,20 @@ def _prompted(
     scene: Scene, target: Target, encoded: EncodedScene, user: str, rounds: int, seed: int
 ) -> list[tuple[tuple[Prompt, ...], float]]:
     """The prompts of each round that a user gives to a model, and the IoU it reached."""
+    made = _rounds(scene, target, encoded, user, rounds, seed)
+    return [(each.prompts, each.scores["iou"]) for each in made]
+
+
+def _rounds(
+    scene: Scene, target: Target, encoded: EncodedScene, user: str, rounds: int, seed: int
+) -> list[Round]:
+    """Rounds of a user with a model, to the goal at most."""
     judge: Judge = lambda t, mask: {"iou": iou(t.mask, mask, t.ignore)}  # noqa: E731
     wanted = [SimulatedSession(target, as_user(user), "corrected")]
     (record,) = simulate(
         scene, encoded, wanted, rounds, judge, seed=seed, until=lambda s: s["iou"] >= GOAL
     )
-    return [(made.prompts, made.scores["iou"]) for made in record.rounds if made.prompts]
+    return [made for made in record.rounds if made.prompts]
 
 
 def _compare(
@@ -347,10 +355,9 @@ def first_clicks(
     for _, scene in _scenes(None, dataset, None, images):
         encoded = model.encode(scene)
         for target in scene.targets:
-            steps = _prompted(scene, target, encoded, "centre-click", clicks, 0)
-            given = steps[0][0]
-            mask = Session(scene, encoded).step(given).mask
+            made = _rounds(scene, target, encoded, "centre-click", clicks, 0)
+            given, mask = made[0].prompts, made[0].mask
             (y, x) = next(map(round, p.point[-2:]) for p in given if isinstance(p, Click))
             inside = x < scene.shape[0] and y < scene.shape[1]
             followed, swapped = bool(mask[y, x]), inside and bool(mask[x, y])
-            yield FirstClicks(scene.id, mask, steps[-1][1], followed, swapped)
+            yield FirstClicks(scene.id, mask, made[-1].scores["iou"], followed, swapped)

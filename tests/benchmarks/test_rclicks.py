@@ -272,7 +272,7 @@ PLAN = Plan(
     (Spec("disc", {"radius": 12}), Spec("synthetic-noisy")),
     (Spec("drawn"),),
     rounds=5,
-    limit=5,
+    limit=3,
     protocols=("published", "corrected"),
     options={"samples": 6},
 )
@@ -406,7 +406,7 @@ def test_the_report_says_everything(sections: list[Section]) -> None:
     assert which.text.startswith("Which model costs people fewer clicks on drawn cannot be")
     assert len(places) == 2
     for answer in places:
-        assert "cannot be said from 5 images" in answer.text
+        assert "cannot be said from 3 images" in answer.text
         assert "chance of single clicks" in answer.detail
     names = [b.name for b in blocks if isinstance(b, Table)]
     for start in (
@@ -439,18 +439,18 @@ def _found(trial: GroupCurves) -> ModelFindings:
 
 
 def test_a_verdict_follows_from_clicks_then_from_quality() -> None:
-    """Thirty images: a model that needs more unlikely clicks, one that ends lower, one that
+    """Fifteen images: a model that needs more unlikely clicks, one that ends lower, one that
     does not care."""
     rng = np.random.default_rng(0)
 
     def found(harder: bool, lower: bool) -> ModelFindings:
-        groups = np.full((2, 10, 30, 6), 0.8) + rng.uniform(0, 0.02, (2, 10, 30, 6))
+        groups = np.full((2, 10, 15, 6), 0.8) + rng.uniform(0, 0.02, (2, 10, 15, 6))
         groups[..., 2:] += 0.15
         if harder:
             groups[:, :5, :, 2:4] -= 0.15
         if lower:
             groups[:, :5, :, :2] -= 0.3
-        keys = tuple((f"{i:02}", "") for i in range(30))
+        keys = tuple((f"{i:02}", "") for i in range(15))
         clusters = tuple(k for k, _ in keys)
         return _found(
             GroupCurves("m", "d", "groups", "corrected", keys, clusters, groups[0, -1], groups)

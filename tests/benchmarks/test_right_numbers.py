@@ -45,7 +45,6 @@ def test_distances_effort_and_noise_are_better_when_lower() -> None:
         ("volumes", "effort-to-80"),
         ("noc", "noc@90"),
         ("rclicks", "nsr@1"),
-        ("rclicks", "std@1"),
         ("tetris", "first-spread"),
     ],
 )

@@ -173,11 +173,14 @@ def test_volumes_start_from_a_folder_of_label_maps(tmp_path: Path) -> None:
     assert "Correct, not create" in Path(run.report()).read_text()
 
 
-@pytest.mark.parametrize("name", ["mobile-sam", "eiseg-hrnet18-ocr64"])
-def test_networks_take_a_mask_to_start_from(name: str, real_weights: Path) -> None:
+@pytest.mark.usefixtures("encoded_once")
+@pytest.mark.parametrize(("name", "step"), [("mobile-sam", 1), ("eiseg-hrnet18-ocr64", 2)])
+def test_networks_take_a_mask_to_start_from(name: str, step: int, real_weights: Path) -> None:
+    """On every pixel, or on every other: the click network sees images at their own size."""
     data = segmeter.load_dataset("mini")
-    scene = data[data.scenes()[0]]
-    target = scene.targets[0]
+    whole = data[data.scenes()[0]]
+    target = Target("1", Mask.of(whole.targets[0].mask.dense()[::step, ::step]))
+    scene = segmeter.Image("mini", whole.id, whole.pixels[::step, ::step].copy(), [target])
     model = catalogue.models.make(name, weights=str(real_weights), device="cpu")
     encoded = model.encode(scene)
     click = Click(tuple(int(c) for c in np.argwhere(target.mask.dense())[target.mask.area // 2]))

@@ -81,9 +81,9 @@ def squares(*colours: int) -> segmeter.Dataset:
     return segmeter.Dataset.from_arrays([pixels], [labels])
 
 
-@pytest.mark.long
+@pytest.mark.usefixtures("encoded_once")
 def test_equal_objects_have_near_vectors_of_a_real_encoder(real_weights: Path) -> None:
-    """About 6 s: MobileSAM on two crops, each also flipped."""
+    """MobileSAM on two crops, each also flipped."""
     found, _ = segmeter.embed_masks("mobile-sam", squares(250, 250), weights=real_weights)
     assert found.vectors.shape == (2, 256)
     np.testing.assert_allclose(np.linalg.norm(found.vectors, axis=1), 1)

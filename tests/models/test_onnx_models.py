@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,24 +30,33 @@ from segmeter.models.sam._onnx import kind_of  # noqa: E402
 from segmeter.models.sam._prompt_batches import Policy  # noqa: E402
 from segmeter.models.sam._vit import TinyVit  # noqa: E402
 
-from .sam.onnx_export import Stem, export_pair, export_variant  # noqa: E402
+from .sam.onnx_export import Stem, export_decoder, export_pair, export_variant  # noqa: E402
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory, real_weights: Path) -> Path:
+def network(real_weights: Path) -> SamNetwork:
+    """MobileSAM's weights for images of 256 pixels: its windows fit any side."""
+    whole = catalogue.models.make("mobile-sam", weights=str(real_weights), device="cpu").network
+    made = SamNetwork(TinyVit(), 256)
+    made.parts.load_state_dict(whole.parts.state_dict())
+    return made
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory, network: SamNetwork) -> Path:
     """MobileSAM's weights as ONNX graphs."""
-    model = catalogue.models.make("mobile-sam", weights=str(real_weights), device="cpu")
-    return export_pair(model.network, tmp_path_factory.mktemp("onnx") / "mobile-sam.onnx")
+    return export_pair(network, tmp_path_factory.mktemp("onnx") / "mobile-sam.onnx")
 
 
 def test_a_pair_predicts_as_the_network_it_was_exported_from(
-    pair: Path, real_weights: Path
+    pair: Path, network: SamNetwork
 ) -> None:
     data = catalogue.datasets.make("mini")
     scene = data.load(data.scenes()[0])
-    ours = catalogue.models.make("mobile-sam", weights=str(real_weights), device="cpu")
     theirs = catalogue.models.make(str(pair))
-    one, other = ours.encode(scene), theirs.encode(scene)
+    frame = network.frame(scene.shape)
+    embedding = network.encode(frame.enter(scene.pixels, network.device))
+    one, other = SamEncodedScene(network, frame, embedding, Policy()), theirs.encode(scene)
     clicks = (Click((100, 120), True), Click((10, 20), False))
     state = None
     for prompts in (clicks[:1], clicks, (Box((40, 50), (160, 200)),)):
@@ -70,21 +80,22 @@ def test_a_pair_is_found_by_folder_by_one_of_its_files_and_by_options(pair: Path
 
 
 def test_halves_that_do_not_fit_are_refused(pair: Path, tmp_path: Path) -> None:
-    other = export_pair(SamNetwork(TinyVit(), 256), tmp_path / "small")
-    shutil.copy(pair / "encoder.onnx", tmp_path / "small" / "encoder.onnx")
+    other = export_decoder(SamNetwork(TinyVit(), 128), tmp_path)
+    shutil.copy(pair / "encoder.onnx", tmp_path / "encoder.onnx")
     data = catalogue.datasets.make("mini")
     with pytest.raises(BadWeights, match="do not fit together: 'image_embeddings' is"):
         catalogue.models.make(str(other)).encode(data.load(data.scenes()[0]))
-    (tmp_path / "small" / "decoder.onnx").unlink()
+    (tmp_path / "decoder.onnx").unlink()
     with pytest.raises(BadWeights, match=r"encoder.onnx \(encoder\); give one encoder and one"):
         catalogue.models.make(str(other))
-    (tmp_path / "small" / "decoder.onnx").write_bytes(b"no graph")
+    (tmp_path / "decoder.onnx").write_bytes(b"no graph")
     with pytest.raises(BadWeights, match="cannot be opened as an ONNX graph"):
         catalogue.models.make(str(other))
 
 
-def test_a_decoder_of_one_mask_shows_it(tmp_path: Path) -> None:
-    folder = export_pair(SamNetwork(TinyVit(), 256), tmp_path / "single", single=True)
+def test_a_decoder_of_one_mask_shows_it(pair: Path, network: SamNetwork, tmp_path: Path) -> None:
+    folder = export_decoder(network, tmp_path, single=True)
+    shutil.copy(pair / "encoder.onnx", tmp_path / "encoder.onnx")
     scene = Image("drawn", "grey", np.full((40, 60, 3), 99, np.uint8), [])
     found = (
         catalogue.models.make(str(folder)).encode(scene).predict([Request((Click((9, 9), True),))])
@@ -173,13 +184,32 @@ def networks() -> dict[bool, Any]:
     return {False: SamNetwork(TinyVit(), 256), True: SamNetwork(None, 256, second=True)}
 
 
+@pytest.fixture(scope="module")
+def variant(
+    networks: dict[bool, Any], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """Writes a pair once; pairs with the decoder of Meta's exporter share it."""
+    made: dict[str, Path] = {}
+
+    def write(name: str) -> Path:
+        if name not in made:
+            pixels, maps, taken, returned, *last = VARIANTS[name]
+            alike = [n for n in made if taken is VARIANTS[n][2] and returned is VARIANTS[n][3]]
+            made[name] = export_variant(
+                networks[len(maps) > 1], tmp_path_factory.mktemp("pair"), pixels, maps, taken,
+                returned, bool(last), made[alike[0]] / "decoder.onnx" if alike else None,
+            )  # fmt: skip
+        return made[name]
+
+    return write
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_exports_in_each_documented_interface_predict_as_the_network(
-    name: str, networks: dict[bool, Any], tmp_path: Path
+    name: str, networks: dict[bool, Any], variant: Callable[[str], Path]
 ) -> None:
-    pixels, maps, taken, returned, *last = VARIANTS[name]
-    network = networks[len(maps) > 1]
-    folder = export_variant(network, tmp_path / "pair", pixels, maps, taken, returned, *last)
+    _, maps, taken, *_ = VARIANTS[name]
+    network, folder = networks[len(maps) > 1], variant(name)
     noise = np.random.default_rng(1).integers(0, 255, (100, 128, 3), dtype=np.uint8)
     scene = Image("drawn", "noise", noise, [])
     found = catalogue.models.make(str(folder)).encode(scene)
@@ -217,10 +247,9 @@ def test_exports_in_each_documented_interface_predict_as_the_network(
 
 
 def test_a_free_batch_gives_the_predictions_of_single_requests(
-    networks: dict[bool, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    variant: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pixels, maps, taken, returned = VARIANTS["samexporter SAM 2"]
-    folder = export_variant(networks[True], tmp_path / "pair", pixels, maps, taken, returned)
+    folder = variant("samexporter SAM 2")
     noise = np.random.default_rng(1).integers(0, 255, (100, 128, 3), dtype=np.uint8)
     encoded = catalogue.models.make(str(folder)).encode(Image("drawn", "noise", noise, []))
     first = encoded.predict([Request((Click((50, 60)),))])[0]

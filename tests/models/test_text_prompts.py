@@ -67,6 +67,7 @@ def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:
         SentenceEncoder(tmp_path).vectors(["a dog"])
 
 
+@pytest.mark.usefixtures("encoded_once")
 def test_a_phrase_prompts_the_boxes_of_its_class(real_weights: Path, real_data: Path) -> None:
     """About 5 s: the one test with a real detector and segmenter."""
     model = segmeter.load_model("text-detect", real_weights, segmenter="mobile-sam")

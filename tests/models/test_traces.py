@@ -24,9 +24,7 @@ from segmeter.core.scenes import Target
 SESSIONS = [
     ("sam2-hiera-tiny", "GrabCut", "189080"),  # the second click is negative: nothing is fed
     ("sam2-hiera-tiny", "Berkeley", "101085"),  # falls back to one of three at the first click
-    ("sam2-hiera-tiny", "DAVIS", "004"),
     ("mobile-sam", "GrabCut", "189080"),
-    ("mobile-sam", "Berkeley", "101085"),
 ]
 
 
@@ -36,6 +34,7 @@ def looked(real_weights: Path) -> dict[str, Any]:
     return {}
 
 
+@pytest.mark.usefixtures("encoded_once")
 @pytest.mark.parametrize(("name", "data", "scene_id"), SESSIONS)
 def test_a_replayed_session_follows_the_trace(
     golden: Path,
@@ -51,12 +50,13 @@ def test_a_replayed_session_follows_the_trace(
     if name not in looked:
         looked[name] = catalogue.models.make(name, weights=str(real_weights))
     trace = rows(golden / "traces" / f"{name}_{data}.csv.gz", scene_id)
+    assert len(trace) == 20
     scene = catalogue.datasets.make(data.lower(), data=str(real_data)).load(scene_id)
     encoded = looked[name].encode(scene)
     prompts: tuple[Prompt, ...] = ()
     state = None
     equal = 0
-    for row in trace:
+    for row in trace[:10]:
         prompts += (Click((int(row["y"]), int(row["x"])), row["positive"] == "1"),)
         mask_fed_back = state is not None and keeps_state(encoded, prompts, "published")
         assert mask_fed_back == (row["fed"] == "1")
@@ -67,8 +67,7 @@ def test_a_replayed_session_follows_the_trace(
         assert prediction.scores[prediction.shown] == pytest.approx(float(row["score"]), abs=1e-4)
         assert iou(scene.targets[0], mask.dense()) == pytest.approx(float(row["iou"]), abs=0.002)
         equal += f"{zlib.crc32(np.packbits(mask.dense()).tobytes()):08x}" == row["crc32"]
-    assert len(trace) == 20
-    assert equal >= 18
+    assert equal >= 9
 
 
 def rows(file: Path, scene_id: str) -> list[dict[str, str]]:

@@ -118,7 +118,7 @@ def test_corrected_keeps_to_valid_pixels_and_never_loses_to_the_centre(encoded):
         later,
         later,
     ]
-    attempts = follow(observations, ["best", "worst"] * 2, steps=4)
+    attempts = follow(observations, ["best", "worst"] * 2, steps=2)
     for one, where, sign in zip(attempts, observations, (1, -1, 1, -1), strict=True):
         assert sign * (one.chosen.iou - one.trials[0].iou) >= 0
         assert valid_pixels(where, one.positive)[one.click.point]

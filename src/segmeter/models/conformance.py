@@ -158,6 +158,7 @@ class _Trial:
         low, high = ([n // 3 for n in scene.shape], [n - n // 3 for n in scene.shape])
         target = scene.targets[0].mask if scene.targets else Mask.box(scene.shape, low, high)
         prompts = _prompts_of_each_kind(target)
+        self.alone: dict[str, Sequence[Prediction]] = {}  # of each kind of prompt by itself
         self.usable = {k: p for k, p in prompts.items() if k in model.card.abilities}
 
     def requests(self) -> list[Request]:
@@ -205,9 +206,9 @@ def _looking_is_pure(trial: _Trial) -> Iterator[str]:
     if not np.array_equal(trial.before, trial.scene.pixels):
         yield "encode(scene) changes the scene's pixels"
     again = trial.model.encode(trial.scene)
-    requests = trial.requests()[:1]
-    one, other = (render(encoded, encoded.predict(requests)) for encoded in (trial.encoded, again))
-    if one != other:
+    kind, prompt = next(iter(trial.usable.items()))
+    other = render(again, again.predict([Request((prompt,))]))
+    if render(trial.encoded, trial.alone[kind]) != other:
         yield "encoding a scene twice gives different predictions"
 
 
@@ -238,7 +239,9 @@ def _prediction(prediction: Prediction, scene: Scene) -> Iterator[str]:
 def _together_is_one_by_one(trial: _Trial) -> Iterator[str]:
     encoded, requests = trial.encoded, trial.requests()
     together = render(encoded, trial.predictions)
-    apart = [render(encoded, encoded.predict([request]))[0] for request in requests]
+    alone = [trial.alone[kind] for kind in trial.usable]
+    alone += [encoded.predict([request]) for request in requests[len(alone) :]]
+    apart = [render(encoded, predictions)[0] for predictions in alone]
     backwards = render(encoded, encoded.predict(requests[::-1]))[::-1]
     for request, one, other, turned in zip(requests, together, apart, backwards, strict=True):
         if not trial.same(one, other):
@@ -248,10 +251,10 @@ def _together_is_one_by_one(trial: _Trial) -> Iterator[str]:
 
 
 def _same_prediction_always(trial: _Trial) -> Iterator[str]:
+    """Checked after the rules before it have asked for other predictions."""
     encoded, requests = trial.encoded, trial.requests()
     first = trial.predictions
     masks = render(encoded, first)
-    encoded.predict([Request((p,)) for p in trial.usable.values()][::-1])
     again = encoded.predict(requests)
     if masks != render(encoded, again):
         yield "the same requests do not always give the same prediction"
@@ -281,7 +284,7 @@ def _abilities_are_true(trial: _Trial) -> Iterator[str]:
     """Tried first: kinds of prompt that fail are left out of the other rules."""
     for kind, prompt in list(trial.usable.items()):
         try:
-            trial.encoded.predict([Request((prompt,))])
+            trial.alone[kind] = trial.encoded.predict([Request((prompt,))])
         except Exception as error:  # noqa: BLE001  a user's model may raise anything
             del trial.usable[kind]
             yield (

@@ -63,6 +63,7 @@ plan = Plan(
     (Spec("volumes", {"path": str(data)}),),
     users=(Spec("box-per-slice"),),
     rounds=1,
+    protocols=("corrected",),
 )
 tally = run_plan(plan, folder / "run", roots=Roots(weights=folder), workers=0)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -46,7 +46,7 @@ class Blob:
     def whole(self) -> int:
         return (self.a * self.b) ** 2
 
-    def distance(self, x: npt.NDArray[np.int64], y: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def distance(self, x: Any, y: Any) -> Any:
         """Squared distance from the centre in units where the outline is at `whole`."""
         return (self.b * (x - self.cx)) ** 2 + (self.a * (y - self.cy)) ** 2
 
@@ -115,6 +115,7 @@ class BlobEncodedScene:
         self.y = np.arange(height)[:, None] + self.top
         self.blobs = tuple(blobs)
         self.shape = (height, width)
+        self.maps: dict[Blob, Single] = {}  # drawn once, asked for at many points
 
     def predict(self, requests: Sequence[Request]) -> list[BlobPrediction]:
         return [BlobPrediction(*self._at(*_last_click(request))) for request in requests]
@@ -129,19 +130,24 @@ class BlobEncodedScene:
     def _candidates(self, points: npt.NDArray[np.float64], above: float, count: int) -> Logits:
         found = [self._at(float(y), float(x)) for y, x in points]
         scores = np.concatenate([scores[:count] for scores, _ in found])
-        maps = np.concatenate([maps[:count] for _, maps in found])
         places = np.repeat(np.arange(len(points)), count)
-        every = Logits(scores, places, maps, Enlargement(self.shape, self.shape))
-        return every.take(np.flatnonzero(scores > np.float32(above))) if above > 0 else every
+        every = np.ones(len(scores), bool)
+        kept = np.flatnonzero(scores > np.float32(above) if above > 0 else every)
+        maps = np.empty((len(kept), *self.shape), dtype=np.float32)
+        for place, number in enumerate(kept.tolist()):
+            maps[place] = found[number // count][1][number % count]
+        to = Enlargement(self.shape, self.shape)
+        return Logits(scores[kept], places[kept], maps, to)
 
     def _at(self, v: float, u: float) -> tuple[Single, Single]:
         x = self.left + int(np.floor(u + 1e-6))
         y = self.top + int(np.floor(v + 1e-6))
-        here = np.array([x]), np.array([y])
         for blob in self.blobs:
-            if blob.distance(*here)[0] <= blob.whole:
+            if blob.distance(x, y) <= blob.whole:
                 scores = [(blob.base[m] - (3 * x + 5 * y + 7 * m) % 13) / 1000 for m in range(3)]
-                return np.array(scores, dtype=np.float32), blob.maps(self.x, self.y)
+                if blob not in self.maps:
+                    self.maps[blob] = blob.maps(self.x, self.y)
+                return np.array(scores, dtype=np.float32), self.maps[blob]
         return self._nothing_at(x, y)
 
     def _nothing_at(self, x: int, y: int) -> tuple[Single, Single]:

@@ -27,7 +27,6 @@ VARIANTS = {
 }
 CASES = [
     ("ritm", "h18s_itermask", "abc"),
-    ("ritm", "h18_itermask", "b"),
     ("ritm", "h18_baseline", "b"),
     ("ritm", "h32_itermask", "b"),
     ("simpleclick", "xtiny448", "abc"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -43,10 +44,10 @@ class MetaDecoder(torch.nn.Module):
         return full[:, :, : orig_im_size[0].long(), : orig_im_size[1].long()], scores, low
 
 
-def export_pair(network: Any, folder: Path, single: bool = False) -> Path:
+def export_pair(network: Any, folder: Path) -> Path:
     """Write `encoder.onnx` and `decoder.onnx`."""
+    side = network.side
     folder.mkdir(parents=True, exist_ok=True)
-    side, grid = network.side, network.prompts.grid_side
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tracing says what it makes constant
         torch.onnx.export(
@@ -58,6 +59,14 @@ def export_pair(network: Any, folder: Path, single: bool = False) -> Path:
             opset_version=17,
             dynamo=False,
         )
+    return export_decoder(network, folder)
+
+
+def export_decoder(network: Any, folder: Path, single: bool = False) -> Path:
+    """Write `decoder.onnx`, of all masks or of a single one."""
+    side, grid = network.side, network.prompts.grid_side
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         torch.onnx.export(
             MetaDecoder(network, single),
             (
@@ -155,8 +164,12 @@ def export_variant(
     taken: dict[str, tuple[Tensor, dict[int, str]]],
     returned: tuple[str, list[str]],
     last: bool = False,
+    decoder: Path | None = None,
 ) -> Path:
-    """A pair with a stem for an encoder, by the names and example inputs given."""
+    """A pair with a stem for an encoder, by the names and example inputs given.
+
+    `decoder` is one that was written before from the same inputs and outputs.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     name, example, axes = pixels
     stem = Stem(network.second, last)
@@ -169,6 +182,9 @@ def export_variant(
             stem, (example,), str(folder / "encoder.onnx"), input_names=[name],
             output_names=maps, dynamic_axes={name: axes}, **settings,
         )  # fmt: skip
+        if decoder is not None:
+            shutil.copy(decoder, folder / "decoder.onnx")
+            return folder
         half = Half(network, list(taken), returned[0])
         torch.onnx.export(
             half, tuple(t for t, _ in taken.values()), str(folder / "decoder.onnx"),

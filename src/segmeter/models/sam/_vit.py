@@ -139,6 +139,8 @@ class VitAttention(nn.Module):
             apart = numbers[:, None] - numbers[None] + side - 1
             codes = self.get_parameter(f"rel_pos_{axis}")[apart]  # (side, side, C), query first
             far = torch.einsum(f"bn{self.axes}c,{axis}kc->bn{self.axes}k", places, codes)
+            # Else the sum takes over einsum's order of axes, and is copied to be reshaped.
+            far = far.contiguous()
             far = far[(..., *(slice(None) if k == number else None for k in range(len(sizes))))]
             whole = far if whole is None else whole + far
         assert whole is not None
