@@ -12,7 +12,7 @@ import pytest
 
 import segmeter
 from segmeter.api.runs import data_roots
-from segmeter.benchmarks.report_parts import title
+from segmeter.benchmarks.report_cases import object_title
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
@@ -166,7 +166,7 @@ def test_a_model_without_its_weights_still_has_a_licence_and_a_citation(
 def test_an_object_that_is_a_number_goes_by_its_class(
     key: tuple[str, str], label: str, said: str
 ) -> None:
-    assert title(*key, label) == said
+    assert object_title(*key, label) == said
 
 
 def test_panels_of_a_figure_have_one_range_and_the_name_of_the_measure(
@@ -186,8 +186,8 @@ def test_panels_of_a_figure_have_one_range_and_the_name_of_the_measure(
 
 
 def test_every_object_of_a_label_map_has_its_number() -> None:
-    assert [title("bakery", n, several=True) for n in "12"] == ["bakery, 1", "bakery, 2"]
-    assert title("bakery", "1") == "bakery"
+    assert [object_title("bakery", n, several=True) for n in "12"] == ["bakery, 1", "bakery, 2"]
+    assert object_title("bakery", "1") == "bakery"
 
 
 def test_images_and_outlines_are_stored_once_however_many_models_and_sessions_show_them(

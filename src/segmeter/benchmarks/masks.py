@@ -170,7 +170,7 @@ def _of_image(scene: Scene, labels: npt.NDArray[Any]) -> Row:
 
 def _worst_masks(run: Results, groups: Sequence[Scored]) -> list[Section]:
     """The objects of the lowest IoU or Dice over all predictions, with their images."""
-    from segmeter.benchmarks.report_parts import available_cases
+    from segmeter.benchmarks.report_cases import available_cases
     from segmeter.core.sections import Gallery, Note
 
     by = next((name for name in ("iou", "dice") if groups and name in groups[0].values), "")

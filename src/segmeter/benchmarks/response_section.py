@@ -13,6 +13,7 @@ import numpy as np
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks import responses
 from segmeter.benchmarks.costs import cost_of
+from segmeter.benchmarks.report_cases import available_cases, session_frames
 from segmeter.benchmarks.responses import Responses
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
@@ -302,11 +303,11 @@ def _replays(run: Results, members: Sequence[Responses], stem: str, each: int) -
         lost = lost + np.nansum(group.earlier - group.kept, axis=1)
         order = np.argsort(-lost, kind="stable")
         worst = [group.keys[i] for i in order[:each] if lost[i] > 0]
-        cases, _ = parts.available_cases(run, [(group.dataset, key) for key in worst])
+        cases, _ = available_cases(run, [(group.dataset, key) for key in worst])
         for place, case in enumerate(cases):
             every = run.job_rows(group.model, group.dataset, case.key[0])
             users = [group.user] if group.user else [str(row["user"]) for row in every[:1]]
-            frames = _noted(parts.session_frames(run, group, case, users))
+            frames = _noted(session_frames(run, group, case, users))
             wrong = sum(bool(frame.note) for frame in frames)
             caption_text = f"{group.model}: {wrong} of {len(frames)} masks ignore a click"
             key = f"ignored-{stem}-{number}-{place}"

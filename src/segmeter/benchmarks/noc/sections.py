@@ -23,6 +23,14 @@ from segmeter.benchmarks.noc.comparison import (
     tested_differences,
 )
 from segmeter.benchmarks.noc.statistics import ClickSessions
+from segmeter.benchmarks.report_cases import (
+    NO_MASKS,
+    Case,
+    Key,
+    available_cases,
+    session_frames,
+    values_by_key,
+)
 from segmeter.benchmarks.response_section import response_sections
 from segmeter.benchmarks.starts import start_sections
 from segmeter.core import sections as page
@@ -305,37 +313,35 @@ def _way(comparison: Comparison, group: noc.ClickSessions) -> Way:
 
 
 _GALLERY, _REPLAYED, _MODELS = 8, 5, 3
-Anchors = Mapping[tuple[parts.Key, str], str]
+Anchors = Mapping[tuple[Key, str], str]
 """Anchors of replays, by object and model."""
 
 
-def cases_of(run: Results, comparison: Comparison) -> tuple[list[parts.Case], str]:
+def cases_of(run: Results, comparison: Comparison) -> tuple[list[Case], str]:
     """The targets to show, the hardest first, then a middling and a disputed one.
 
     Hard is what costs most over all models, then what ends low; the models differ most on the
     disputed one. With them comes the reason why there are none, where the data is not available.
     """
-    area = parts.values_by_key(comparison.groups, _areas)
-    clicks = parts.values_by_key(
-        comparison.groups, lambda g: comparison.per_object(g, comparison.clicks)
-    )
+    area = values_by_key(comparison.groups, _areas)
+    clicks = values_by_key(comparison.groups, lambda g: comparison.per_object(g, comparison.clicks))
     cost = {key: np.mean(np.subtract(clicks[key], np.divide(area[key], 1000))) for key in area}
     order = sorted(cost, key=lambda key: (-float(cost[key]), key))
     disputed = max(sorted(area), key=lambda key: max(area[key]) - min(area[key]))
     chosen = [*order[:_GALLERY], order[len(order) // 2], disputed]
     dataset = comparison.groups[0].dataset
-    return parts.available_cases(run, [(dataset, key) for key in dict.fromkeys(chosen)])
+    return available_cases(run, [(dataset, key) for key in dict.fromkeys(chosen)])
 
 
 def hardest(
-    run: Results, comparison: Comparison, cases: Sequence[parts.Case], anchors: Anchors
+    run: Results, comparison: Comparison, cases: Sequence[Case], anchors: Anchors
 ) -> page.Gallery | page.Note:
     """The objects that cost most over all models, with the best model's clicks."""
     best, goal, images = comparison.groups[0], comparison.goals.lead, []
     for case in cases[:_GALLERY]:
-        frames = parts.session_frames(run, best, case, (best.user,))
+        frames = session_frames(run, best, case, (best.user,))
         if not frames:
-            return parts.NO_MASKS
+            return NO_MASKS
         seen = frames[: _reached(best, case.key, goal) or len(frames)]
         outcomes = [f"**{case.title}**"]
         for group in comparison.groups:
@@ -358,13 +364,13 @@ def hardest(
 
 
 def replays(
-    run: Results, comparison: Comparison, cases: Sequence[parts.Case], anchors: Anchors
+    run: Results, comparison: Comparison, cases: Sequence[Case], anchors: Anchors
 ) -> list[page.Replay]:
     """Chosen sessions of the first models, click by click."""
     goal, made = comparison.goals.lead, []
     for case, group in product(cases, comparison.groups):
         key = anchors.get((case.key, group.model))
-        if key and (frames := parts.session_frames(run, group, case, (group.user,))):
+        if key and (frames := session_frames(run, group, case, (group.user,))):
             reached = _reached(group, case.key, goal)
             outcome = f"{goal.short} after {counted(reached, 'click')}"
             outcome = outcome if reached else f"not {goal.short} in {len(frames)} rounds"
@@ -374,7 +380,7 @@ def replays(
     return made
 
 
-def replay_keys(comparison: Comparison, cases: Sequence[parts.Case]) -> Anchors:
+def replay_keys(comparison: Comparison, cases: Sequence[Case]) -> Anchors:
     """Which sessions are replayed, and under which anchors."""
     chosen = [*cases[: _REPLAYED - 2], *cases[-2:]]
     place = re.sub(r"\W+", "-", comparison.title)
@@ -385,7 +391,7 @@ def replay_keys(comparison: Comparison, cases: Sequence[parts.Case]) -> Anchors:
     }
 
 
-def _reached(group: ClickSessions, key: parts.Key, goal: Goal) -> int:
+def _reached(group: ClickSessions, key: Key, goal: Goal) -> int:
     """The round in which a target reaches the goal; 0 where it never does."""
     curves, limit = group.towards(goal)
     return int(first_round(curves[group.keys.index(key)][None], limit)[0])

@@ -10,6 +10,16 @@ import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.rclicks.statistics import CARDS, ModelFindings, first_clickers
+from segmeter.benchmarks.report_cases import (
+    NO_MASKS,
+    Case,
+    Key,
+    available_cases,
+    object_title,
+    painted,
+    session_frames,
+    session_rows,
+)
 from segmeter.clickability.groups import GROUPS, group_of_pixels
 from segmeter.clickability.map_sources import source
 from segmeter.clickability.maps import ClickRegion
@@ -46,7 +56,7 @@ class FirstClickNoise:
     """Mean and spread of IoU after the first click on one target, averaged over the models."""
 
     dataset: str
-    key: parts.Key
+    key: Key
     mean: float
     spread: float
 
@@ -75,7 +85,7 @@ def scatter(found: Sequence[ModelFindings]) -> list[page.Chart]:
     for dataset in dict.fromkeys(f.trial.dataset for f in found if f.trial.dataset in ranked):
         targets = ranked[dataset]
         x, y, ratios = np.array([(noise.mean, noise.spread, noise.ratio) for noise in targets]).T
-        labels = [parts.title(*noise.key) if i < _NAMED else "" for i, noise in enumerate(targets)]
+        labels = [object_title(*noise.key) if i < _NAMED else "" for i, noise in enumerate(targets)]
         name = f"{dataset} (NSR {100 * ratios.mean():.1f} %)"
         marks.append(page.Points(name, x, y, labels))
     people = any("people" in f.first for f in found)
@@ -195,9 +205,9 @@ def hard_targets(run: Results, found: Sequence[ModelFindings]) -> list[page.Bloc
         dots = _first_points(run, found, case)
         images = [case.drawn(f"**{case.title}** · NSR {100 * noise:.1f} %", prompts=dots)]
         for f in [f for f in found if f.trial.dataset == case.dataset][:_MODELS]:
-            frames = parts.session_frames(run, f.trial, case, _clickers(run, f, case))
+            frames = session_frames(run, f.trial, case, _clickers(run, f, case))
             if not frames:
-                return [parts.NO_MASKS]
+                return [NO_MASKS]
             mean = np.mean([frame.mask.dense() for frame in frames], axis=0)
             shade = np.repeat((255 * mean[..., None]).astype(np.uint8), 3, axis=2)
             caption = f"{f.trial.model}: mean mask"
@@ -212,29 +222,29 @@ def hard_targets(run: Results, found: Sequence[ModelFindings]) -> list[page.Bloc
 
 def _noisy_cases(
     run: Results, found: Sequence[ModelFindings], hard: int, easy: int
-) -> tuple[list[tuple[parts.Case, float]], str]:
+) -> tuple[list[tuple[Case, float]], str]:
     """The noisiest and the quietest targets of all datasets with their NSR, or why none."""
     ranked = ranked_by_noise(found)
     quiet = ranked[max(hard, len(ranked) - easy) :] if easy else []
     chosen = [*ranked[:hard], *quiet]
-    cases, why = parts.available_cases(run, [(one.dataset, one.key) for one in chosen])
+    cases, why = available_cases(run, [(one.dataset, one.key) for one in chosen])
     shown = [(case, one.ratio) for case, one in zip(cases, chosen, strict=False)]
     return shown, why or ("" if shown else "there are no single first clicks")
 
 
-def _over(case: parts.Case, level: Floats, caption: str) -> page.Illustration:
-    pixels = parts.painted(case.scene.pixels, level)
+def _over(case: Case, level: Floats, caption: str) -> page.Illustration:
+    pixels = painted(case.scene.pixels, level)
     return case.drawn(caption, f"{caption} of {case.title}", pixels=pixels)
 
 
-def _first_points(run: Results, found: Sequence[ModelFindings], case: parts.Case) -> list[Prompt]:
+def _first_points(run: Results, found: Sequence[ModelFindings], case: Case) -> list[Prompt]:
     """First clicks of people on an object: recorded ones, else drawn ones."""
     f = next(f for f in found if f.trial.dataset == case.dataset)
-    rows = parts.session_rows(run, f.trial, case.key, _clickers(run, f, case))
+    rows = session_rows(run, f.trial, case.key, _clickers(run, f, case))
     return [prompt for row in rows[:_DOTS] for prompt in round_from_json(row["prompt"])]
 
 
-def _clickers(run: Results, f: ModelFindings, case: parts.Case) -> list[str]:
+def _clickers(run: Results, f: ModelFindings, case: Case) -> list[str]:
     """Users with one click on an object: recorded people where there are any, else drawn ones."""
     every = first_clickers(run).values()
-    return next((u for u in every if parts.session_rows(run, f.trial, case.key, u)), [])
+    return next((u for u in every if session_rows(run, f.trial, case.key, u)), [])

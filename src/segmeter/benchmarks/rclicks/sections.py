@@ -9,6 +9,7 @@ from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.rclicks import figures
 from segmeter.benchmarks.rclicks.effects import EFFECTS
 from segmeter.benchmarks.rclicks.statistics import CARDS, ModelFindings, findings
+from segmeter.benchmarks.report_cases import object_title
 from segmeter.benchmarks.response_section import followed_notes, response_sections
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
@@ -141,7 +142,7 @@ def _ranking(found: Sequence[ModelFindings]) -> Iterator[page.Table]:
         return lambda one: noise.get((model, one.dataset), {}).get(one.key)
 
     columns: dict[page.Column, Callable[[figures.FirstClickNoise], page.Cell]] = {
-        page.Column("object"): lambda one: parts.title(*one.key),
+        page.Column("object"): lambda one: object_title(*one.key),
         page.Column("data"): lambda one: one.dataset,
         page.Column("NSR@1", "%, all models", 1, percent=True): lambda one: one.ratio,
         page.Column("mean IoU", "%", 1, percent=True): lambda one: one.mean,

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks import report_parts as parts
+from segmeter.benchmarks.report_cases import (
+    NO_MASKS,
+    Key,
+    available_cases,
+    colours,
+    object_title,
+    painted,
+    session_frames,
+    session_rows,
+)
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.benchmarks.tetris.statistics import AttackedSessions, roles_of
 from segmeter.benchmarks.tetris.work import map_of
@@ -28,15 +37,15 @@ def fragile(run: Results, members: Sequence[AttackedSessions], prompt: str = "cl
     images, roles = [], roles_of(run)
     chosen = _widest(members, max(1, _SHOWN // len(members)))
     middle, over = ("centre", " over all clicks") if prompt == "click" else ("tight", "")
-    cases, why = parts.available_cases(run, [(group.dataset, key) for key, group, _ in chosen])
+    cases, why = available_cases(run, [(group.dataset, key) for key, group, _ in chosen])
     if why:
         return Note(f"Images of {members[0].dataset} cannot be shown: {why}", "warning")
     for case, (key, group, anchor) in zip(cases, chosen, strict=True):
-        rows = parts.session_rows(run, group, key, roles)
+        rows = session_rows(run, group, key, roles)
         firsts = {roles[row["user"]]: row for row in reversed(rows)}
         worst, base, best = (firsts[role] for role in ("min", "base", "max"))
         if worst["mask"] is None:
-            return parts.NO_MASKS
+            return NO_MASKS
         span = float(group.each("iou-d")[group.keys.index(key)])
         caption = (
             f"**{case.title}**, {group.model} · first {prompt}: worst {100 * worst['iou']:.0f} %, "
@@ -59,7 +68,7 @@ def heat_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]:
     chosen = [(group, row) for group in members for row in _varied_maps(run, group)[:each]]
     places = [(group.dataset, (row["scene"], row["target"])) for group, row in chosen]
     # Where none is available, the gallery above says why.
-    cases, _ = parts.available_cases(run, places)
+    cases, _ = available_cases(run, places)
     images = []
     for case, (group, row) in zip(cases, chosen, strict=False):
         values, low, stride = map_of(row["map"])
@@ -96,14 +105,14 @@ def shift_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]
     """Maps over shifts of the whole box, of the objects that the box decides most."""
     images = []
     for key, group, _ in _widest(members, max(1, _SHOWN // len(members))):
-        (row,) = parts.session_rows(run, group, key, ["tight-box"])
+        (row,) = session_rows(run, group, key, ["tight-box"])
         values = np.frombuffer(row["shifts"], "<f4").astype(np.float64)
         side = round(len(values) ** 0.5)
         square = values.reshape(side, side).repeat(24, axis=0).repeat(24, axis=1)
-        name, low, high = parts.title(*key), 100 * values.min(), 100 * values.max()
+        name, low, high = object_title(*key), 100 * values.min(), 100 * values.max()
         caption = f"**{name}**, {group.model} · IoU {low:.0f} to {high:.0f} %"
         alt = f"IoU of {name} for {group.model} as its box is moved"
-        images.append(Illustration(parts.colours(square), caption, alt))
+        images.append(Illustration(colours(square), caption, alt))
     legend = (
         "Each small square is one shift of the box, down and across as it moves; the middle one is "
         f"no move. {_LEGEND}"
@@ -118,12 +127,12 @@ def replays(run: Results, members: Sequence[AttackedSessions]) -> list[Replay]:
         return "fell behind: took over the centre clicks' session" if row["inherited"] else ""
 
     chosen = _widest(members, _REPLAYED)
-    cases, _ = parts.available_cases(run, [(group.dataset, key) for key, group, _ in chosen])
+    cases, _ = available_cases(run, [(group.dataset, key) for key, group, _ in chosen])
     users = {role: user for user, role in roles_of(run).items()}
     made: list[Replay] = []
     for case, (_, group, anchor) in zip(cases, chosen, strict=False):
         for role, words in _WORDS.items():
-            frames = parts.session_frames(run, group, case, (users[role],), note)
+            frames = session_frames(run, group, case, (users[role],), note)
             if not frames:
                 return []
             name = anchor if role == "min" else f"{anchor}-best"
@@ -134,7 +143,7 @@ def replays(run: Results, members: Sequence[AttackedSessions]) -> list[Replay]:
 
 def _widest(
     members: Sequence[AttackedSessions], each: int
-) -> list[tuple[parts.Key, AttackedSessions, str]]:
+) -> list[tuple[Key, AttackedSessions, str]]:
     """Each model's objects of widest D, with the anchors of those that are replayed."""
     found = []
     for group in members:
@@ -173,4 +182,4 @@ def heat_image(
     whole = enlarged(values, low, stride, pixels.shape)
     if inside is not None and stride > 1:
         whole[~inside.dense()] = np.nan
-    return parts.painted(pixels, whole)
+    return painted(pixels, whole)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.costs import cost_of
+from segmeter.benchmarks.report_cases import Key, object_title, session_rows
 from segmeter.benchmarks.video import COUNTS, NUMBERS
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
@@ -252,11 +253,11 @@ class VideoCase:
         return cls(name, scene, truth, given)
 
     @classmethod
-    def found(cls, run: Results, group: Tables, key: parts.Key) -> VideoCase:
+    def found(cls, run: Results, group: Tables, key: Key) -> VideoCase:
         scene = run.scene(group.dataset, key[0])
         truth = next((t.mask for t in scene.targets if t.id == key[1]), None)
-        name = f"{parts.title(*key)}: {group.model}, {_label(group.user)}"
-        return cls.of(name, scene, truth, parts.session_rows(run, group, key, (group.user,)))
+        name = f"{object_title(*key)}: {group.model}, {_label(group.user)}"
+        return cls.of(name, scene, truth, session_rows(run, group, key, (group.user,)))
 
     def masks(self, row: Row) -> FrameMasks:
         return FrameMasks.decoded(row["mask"], self.scene.shape)
@@ -270,7 +271,7 @@ class VideoCase:
 def _moments(run: Results, leading: Sequence[Tables]) -> Section:
     """The frame of lowest J&F of each video after the last round, over all trackers."""
     members = [g for g in leading if not g.user.startswith("first-frame")]
-    worst: dict[parts.Key, Tables] = {}
+    worst: dict[Key, Tables] = {}
     for _, group, key in _by_quality(members):
         worst.setdefault(key, group)
     images = []
@@ -292,7 +293,7 @@ def _moments(run: Results, leading: Sequence[Tables]) -> Section:
     return Section("Hardest moments", text, [page.Gallery(images)] if images else [])
 
 
-def _by_quality(groups: Sequence[Tables]) -> list[tuple[float, Tables, parts.Key]]:
+def _by_quality(groups: Sequence[Tables]) -> list[tuple[float, Tables, Key]]:
     """All objects by J&F after the last round, the worst first."""
     pairs = ((g, zip(g.keys, g.table("jf")[:, -1].tolist(), strict=True)) for g in groups)
     found = [(value, group, key) for group, some in pairs for key, value in some]

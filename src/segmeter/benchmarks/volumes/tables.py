@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
+from segmeter.benchmarks.report_cases import Key, session_rows, values_by_key, volume_slices
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.benchmarks.volumes import statistics as volumes
 from segmeter.benchmarks.volumes.statistics import VolumeSessions
@@ -346,7 +347,7 @@ def sessions_to_scroll(run: Results, groups: Sequence[VolumeSessions]) -> list[B
         try:
             scene = run.scene(group.dataset, key[0])
             mask = next((t.mask for t in scene.targets if t.id == key[1]), None)
-            rows = parts.session_rows(run, group, key, (group.user,))
+            rows = session_rows(run, group, key, (group.user,))
             blocks.append(session_slices(scene, mask, rows))
         except BadInput as error:  # a run that was damaged or made up, or whose data changed
             blocks.append(Note(str(error), "warning"))
@@ -368,7 +369,7 @@ def session_slices(scene: Scene, ground_truth: Mask | None, rows: Sequence[Row])
         spent = f"{row['interactions']:.0f} interactions so far"
         steps.append(Frame(mask, prompts, {"Dice": row["dice"]}, note=spent))
     row = made[-1]
-    return parts.volume_slices(
+    return volume_slices(
         scene,
         re.sub(r"\W+", "-", f"slices-{scene.dataset}-{scene.id}-{row['target']}"),
         f"{scene.id}, {row['label'] or row['target']}: {row['model']}, {typed(row['prompter'])}",
@@ -378,13 +379,13 @@ def session_slices(scene: Scene, ground_truth: Mask | None, rows: Sequence[Row])
     )
 
 
-def _by_quality(groups: Sequence[VolumeSessions]) -> list[parts.Key]:
+def _by_quality(groups: Sequence[VolumeSessions]) -> list[Key]:
     """Objects by their mean Dice over models and users, the worst first."""
-    found = parts.values_by_key(groups, lambda group: group.dice[:, -1])
+    found = values_by_key(groups, lambda group: group.dice[:, -1])
     return sorted(found, key=lambda key: (float(np.mean(found[key])), key))
 
 
-def _last(groups: Sequence[VolumeSessions], key: parts.Key) -> list[tuple[float, VolumeSessions]]:
+def _last(groups: Sequence[VolumeSessions], key: Key) -> list[tuple[float, VolumeSessions]]:
     """Dice of an object in the groups that have it: not all do while a run is incomplete."""
     found = [g for g in groups if key in g.keys]
     return [(float(g.dice[g.keys.index(key), -1]), g) for g in found]
