@@ -12,13 +12,7 @@ from segmeter import __version__
 from segmeter.api.loading import dataset_spec, protocol_names, roots_of
 from segmeter.api.measuring import FIGURES, check_file, write_figure
 from segmeter.benchmarks.seism import discrimination, segmenter_spec
-from segmeter.benchmarks.seism.discrimination import (
-    BOUNDARY,
-    MethodSweeps,
-    PairScores,
-    human_pairs,
-    sweep_method,
-)
+from segmeter.benchmarks.seism.discrimination import MethodSweeps, human_pairs, sweep_method
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, suggestion
@@ -98,7 +92,11 @@ def meta_measures(
     if figure is not None:
         write_figure(_draw_densities, discrimination.densities_of(pairs), Path(figure))
     if page is not None:
-        _write_report(Path(page), dataset, found, pairs)
+        about = [found.images, f"segmeter {__version__}"]
+        judged = Page(f"Which measures tell good from bad on {dataset}",
+                      "partition measures, judged by meta-measures", about,
+                      discrimination.meta_sections(rows, pairs))  # fmt: skip
+        write_file(Path(page), render(judged).encode())
     return found
 
 
@@ -132,15 +130,9 @@ def _measures(asked: Sequence[str]) -> list[str]:
         if name not in known:
             hint = suggestion(name, known)
             raise NotFound(f"no partition measure '{name}';{hint} there are {', '.join(known)}")
-    return list(dict.fromkeys(asked)) or [name for name in known if name not in BOUNDARY]
-
-
-def _write_report(path: Path, dataset: str, found: MetaMeasures, pairs: PairScores) -> None:
-    page = Page(f"Which measures tell good from bad on {dataset}",
-                "partition measures, judged by meta-measures",
-                [found.images, f"segmeter {__version__}"],
-                discrimination.meta_sections(found.rows, pairs))  # fmt: skip
-    write_file(path, render(page).encode())
+    return list(dict.fromkeys(asked)) or [
+        name for name in known if name not in discrimination.BOUNDARY
+    ]
 
 
 def _draw_densities(spread: Mapping[str, Densities], path: Path) -> None:

@@ -184,7 +184,10 @@ def index_of(path: Path) -> Index:
     stored = cache_folder("coco") / f"{key}.npy"
     # An index that is missing or damaged is rebuilt.
     with suppress(OSError, ValueError, TypeError, LookupError, EOFError):
-        return _stored(path, stored)
+        with stored.open("rb") as file:
+            lists, table = np.load(file), np.load(file)
+        images, categories = json.loads(lists.tobytes())
+        return Index(path, images, categories, table[:, 0], table[:, 1] > 0, table[:, 2:])
     index = _built(path, _taken_apart)
     if not isinstance(index.objects, list):
         with suppress(OSError):  # a cache that cannot be written only costs time
@@ -259,13 +262,6 @@ def _facts(thing: Mapping[str, Any]) -> tuple[Any, bool]:
 def _cut_out(file: BinaryIO, start: int, end: int) -> Any:
     file.seek(start)
     return json.loads(file.read(end - start))
-
-
-def _stored(path: Path, file: Path) -> Index:
-    with file.open("rb") as stored:
-        lists, table = np.load(stored), np.load(stored)
-    images, categories = json.loads(lists.tobytes())
-    return Index(path, images, categories, table[:, 0], table[:, 1] > 0, table[:, 2:])
 
 
 def _store(index: Index, file: Path) -> None:

@@ -149,7 +149,7 @@ def images_in(folder: Path) -> list[Path]:
     nothing) and names that are not UTF-8: no table or report could hold them.
     """
     names = (name for name in names_in(folder) if name[0] != ".")
-    return [folder / name for name in sorted(names) if _suffix(name) in SUFFIXES]
+    return [folder / name for name in sorted(names) if Path(name).suffix.lower() in SUFFIXES]
 
 
 def images_below(folder: Path) -> list[Path]:
@@ -160,10 +160,9 @@ def images_below(folder: Path) -> list[Path]:
 
 def passed_over(folder: Path) -> str:
     """A sentence on what looks like an image in a folder and is not read; often empty."""
-    names = sorted(p.name for p in folder.glob("[!.]*"))
-    read = names_in(folder)
-    gifs = [name for name in names if _suffix(name) == ".gif"]
-    odd = [name for name in names if _suffix(name) in SUFFIXES and name not in read]
+    files, read = sorted(folder.glob("[!.]*")), names_in(folder)
+    gifs = [p.name for p in files if p.suffix.lower() == ".gif"]
+    odd = [p.name for p in files if p.suffix.lower() in SUFFIXES and p.name not in read]
     parts = [
         f"{counted(len(gifs), 'GIF')} not read, the first is '{gifs[0]}': save as PNG"
         if gifs else "",
@@ -181,8 +180,15 @@ def names_in(folder: Path) -> frozenset[str]:
         return frozenset(p.name for p in folder.iterdir() if writable(p.name) and p.is_file())
 
 
-def _suffix(name: str) -> str:
-    return os.path.splitext(name)[1].lower()
+def folders_in(folder: Path) -> list[Path]:
+    """The folders in a folder by name, without hidden ones."""
+    return sorted(p for p in folder.iterdir() if p.is_dir() and p.name[0] != ".")
+
+
+def named_folder(folder: Path, names: Sequence[str]) -> Path | None:
+    """The folder in a folder that has the first of these names, in whatever case."""
+    found = {path.name.lower(): path for path in folders_in(folder)}
+    return next((found[name] for name in names if name in found), None)
 
 
 def writable(name: str) -> bool:
