@@ -19,7 +19,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -30,7 +29,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Target
 from segmeter.core.seeds import fingerprint
-from segmeter.datasets.data_roots import ImageItem, ImageSet
+from segmeter.datasets.data_roots import ImageSet
 from segmeter.datasets.image_files import image_size, named_errors, read_bytes
 from segmeter.runtime.remote_files import cache_folder
 
@@ -108,8 +107,7 @@ def run_length_images(
             for name, label, mask in masks(scene)
         ]
 
-    items = {scene: ImageItem(image, partial(targets, scene)) for scene, image in images.items()}
-    return ImageSet(card, items, files)
+    return ImageSet(card, images, targets, lambda _, image: (*files, image))
 
 
 def read_json(path: Path) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
@@ -43,7 +42,7 @@ def own_card(name: str, notes: str = "", summary: str = "a folder of your own") 
 class SceneSet(Generic[Source]):
     """A dataset whose scenes are each read from a source of their own, such as some files.
 
-    `read` makes a scene of its name and source, `files` lists the files of a source.
+    `read` makes a scene of its name and source, `files` lists the files that it is read from.
     """
 
     recognised = ""  # what was found in a user's own folder
@@ -53,7 +52,7 @@ class SceneSet(Generic[Source]):
         card: DatasetCard,
         sources: Mapping[str, Source],
         read: Callable[[str, Source], Scene],
-        files: Callable[[Source], Iterable[Path]],
+        files: Callable[[str, Source], Iterable[Path]],
     ) -> None:
         self.card, self._sources, self._read, self._files = card, sources, read, files
         self.unused: dict[str, str] = {}  # files that no scene uses, and what is wrong with each
@@ -66,34 +65,26 @@ class SceneSet(Generic[Source]):
         return self._read(scene, self._sources[scene])
 
     def fingerprint(self) -> str:
-        own = (file for source in self._sources.values() for file in self._files(source))
+        own = (file for item in self._sources.items() for file in self._files(*item))
         return digest(dict.fromkeys(own))
 
 
-@dataclass(frozen=True, slots=True)
-class ImageItem:
-    """One image and its targets; `files` are what the targets are read from."""
-
-    image: Path
-    targets: Callable[[], Iterable[Target]]
-    files: tuple[Path, ...] = ()
-
-
-class ImageSet(SceneSet[ImageItem]):
-    """A dataset of image files; `files` hold the targets of all of them."""
+class ImageSet(SceneSet[Path]):
+    """A dataset of image files; `targets` reads the objects of a scene."""
 
     def __init__(
         self,
         card: DatasetCard,
-        items: Mapping[str, ImageItem],
-        files: Sequence[Path] = (),
+        images: Mapping[str, Path],
+        targets: Callable[[str], Iterable[Target]],
+        files: Callable[[str, Path], Iterable[Path]],
         pixels: Callable[[Path], Pixels] = read_rgb,
     ) -> None:
-        def read(scene: str, item: ImageItem) -> Image:
-            lazily = partial(pixels, item.image), lambda: tuple(item.targets())
-            return Image(card.name, scene, *lazily, file_name=item.image.name)
+        def read(scene: str, image: Path) -> Image:
+            lazily = partial(pixels, image), lambda: tuple(targets(scene))
+            return Image(card.name, scene, *lazily, file_name=image.name)
 
-        super().__init__(card, items, read, lambda item: (*files, item.image, *item.files))
+        super().__init__(card, images, read, files)
 
 
 def masked_images(
@@ -111,11 +102,7 @@ def masked_images(
             raise NotFound(f"{card.name}/{scene}: no mask '{masks[scene]}'")
         return targets(scene, masks[scene])
 
-    items = {
-        scene: ImageItem(image, partial(read, scene), (masks[scene],))
-        for scene, image in images.items()
-    }
-    return ImageSet(card, items, files, pixels)
+    return ImageSet(card, images, read, lambda scene, image: (*files, image, masks[scene]), pixels)
 
 
 def set_folder(

@@ -340,7 +340,7 @@ def _label_folder(path: Path) -> SceneSet[Path]:
         return Volume(name, scene, labels, targets, header=grid.header())
 
     card = own_card(name, summary="a folder of masks of your own")
-    return SceneSet(card, _label_files(path), read, lambda file: [file])
+    return SceneSet(card, _label_files(path), read, lambda _, file: [file])
 
 
 @dataclass(frozen=True)
@@ -414,7 +414,7 @@ class Predictions:
         return PredictedObjects(labels, tuple(masks), classes)
 
 
-def _read_detections(path: Path) -> dict[Any, list[Mapping[str, Any]]]:
+def _read_detections(path: Path) -> Mapping[Any, Sequence[Mapping[str, Any]]]:
     """Masks by image: of COCO results by its id, of a COCO annotation file by its name."""
     data = read_json(path)
     if isinstance(data, dict) and {"images", "annotations"} <= set(data):
@@ -432,7 +432,7 @@ def _read_detections(path: Path) -> dict[Any, list[Mapping[str, Any]]]:
     return found
 
 
-def _read_annotations(path: Path) -> dict[Any, list[Mapping[str, Any]]]:
+def _read_annotations(path: Path) -> Mapping[Any, Sequence[Mapping[str, Any]]]:
     """The objects of an annotation file by scene, each with the name of its class."""
     data, found = CocoLabels(path), {}
     with named_errors(path, "is not a JSON file of COCO's layout"):
