@@ -241,18 +241,13 @@ def write_page(found: Findings, path: Path) -> None:
     if found.faults:
         faults = Table("faults", [Column("scene"), Column("problem")], found.faults)
     colours = {name: place for place, name in enumerate(sorted(found.classes))}
-    images = [
-        Illustration(
-            scene.pixels,
-            f"**{scene.id}**: {counted(len(scene.targets), 'object')}",
-            f"{scene.id} with its objects",
-            outlines=[
-                Outline(t.mask, "group", t.label or t.id, colours.get(t.label))
-                for t in scene.targets
-            ],
-        )
-        for scene in found.shown
-    ]
+    images = []
+    for scene in found.shown:
+        named = [(t.mask, t.label or t.id, colours.get(t.label)) for t in scene.targets]
+        outlines = [Outline(mask, "group", name, colour) for mask, name, colour in named]
+        caption = f"**{scene.id}**: {counted(len(named), 'object')}"
+        alt = f"{scene.id} with its objects"
+        images.append(Illustration(scene.pixels, caption, alt, outlines=outlines))
     sections = [
         Section("Problems", found.recognised, [faults, *map(Note, found.notes)]),
         Section("The first scenes", _OUTLINED, [Gallery(images)] if images else []),

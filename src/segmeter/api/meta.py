@@ -101,19 +101,15 @@ def meta_measures(
 
 
 def _sweeps(
-    sweep: Callable[..., MethodSweeps],
-    names: Sequence[str],
-    data: Any,
-    training: Any,
-    places: Roots,
+    sweep: Callable[..., MethodSweeps], names: Sequence[str], data: Any, train: Any, places: Roots
 ) -> list[MethodSweeps]:
-    """Every method on every image of a dataset, at all its settings; and of `training`."""
+    """Every method on every image of a dataset, at all its settings; and of `train`."""
     specs = [segmenter_spec(Spec.parse(name)) for name in names]
     made = [catalogue.methods.make(spec, **places.options()) for spec in specs]
     swept = [sweep(method, data) for method in made]
-    if training is None:
+    if train is None:
         return swept
-    return [replace(s, training=sweep(m, training)) for s, m in zip(swept, made, strict=True)]
+    return [replace(s, training=sweep(m, train)) for s, m in zip(swept, made, strict=True)]
 
 
 def _annotated(dataset: str, places: Roots) -> Any:
