@@ -348,11 +348,9 @@ class FirstClicks:
     swapped: bool
 
 
-def first_clicks(
-    model: Any, dataset: str = "mini", clicks: int = 5, images: int = 3
-) -> Iterator[FirstClicks]:
+def first_clicks(model: Any, dataset: str = "mini", clicks: int = 5) -> Iterator[FirstClicks]:
     """Click on each object of the first built-in images."""
-    for _, scene in _scenes(None, dataset, None, images):
+    for _, scene in _scenes(None, dataset, None, 3):
         encoded = model.encode(scene)
         for target in scene.targets:
             made = _rounds(scene, target, encoded, "centre-click", clicks, 0)

@@ -26,8 +26,6 @@ from segmeter.core.prompts import check_inside, round_from_json
 from segmeter.core.scenes import Image
 from segmeter.datasets.image_files import decode_rgb
 
-__all__ = ["ModelServer", "serve"]
-
 _LARGEST = 1 << 28
 _IMAGES, _STATES = 4, 4096
 

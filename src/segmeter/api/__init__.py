@@ -8,12 +8,13 @@ from typing import Any
 
 from segmeter.core.catalogue import short
 from segmeter.core.grouping import grouped
-from segmeter.core.plans import display_names
+from segmeter.core.plans import display_names, with_titles
 from segmeter.core.received_runs import contacts_only
 from segmeter.core.wording import counted, printable, size_text
 
 __all__ = [
     "contacts_only", "counted", "display_names", "grouped", "printable", "short", "size_text",
+    "with_titles",
 ]  # fmt: skip
 
 _CLICKS = ("click_files", "click_fitting", "click_response", "click_training")

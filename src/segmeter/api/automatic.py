@@ -19,7 +19,8 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound, SegmeterError
 from segmeter.core.scenes import Image
 from segmeter.core.wording import counted
-from segmeter.datasets.image_files import SUFFIXES, image_size, read_rgb
+from segmeter.datasets.data_roots import images_in
+from segmeter.datasets.image_files import image_size, read_rgb
 from segmeter.engine.arithmetic import caller_state_kept, steady_arithmetic
 from segmeter.models.automatic.generator import AutomaticMask
 from segmeter.report.elements import unused
@@ -165,10 +166,7 @@ def _files(images: Sequence[Path]) -> list[Path]:
     """All images that were named; refused before a model is loaded where one is damaged."""
     files: list[Path] = []
     for path in images:
-        if not path.is_dir():
-            files.append(path)
-            continue
-        inside = sorted(p for p in path.iterdir() if p.suffix.lower() in SUFFIXES and p.is_file())
+        inside = images_in(path) if path.is_dir() else [path]
         if not inside:
             raise NotFound(f"folder '{path}' holds no images")
         files += inside

@@ -63,25 +63,18 @@ def make_click_file(
     folder = None if masks is None else Path(masks)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-    made = [load_dataset(name, data) for name in datasets]
-    things = (thing for one in made for thing in _things(one, limit))
+    things = (  # under the names that the published file gives them
+        recorded.Thing(_clicked_name(one), scene.id, t.mask, t.id if scene.targets[1:] else "")
+        for one in [load_dataset(name, data) for name in datasets]
+        for scene in map(one.load, one.scenes()[:limit])
+        for t in scene.targets
+    )
     first = next(things, None)
     if first is None:
         raise BadInput("the dataset has no targets; there is nothing to click on")
     return recorded.write_simulated(
         Path(out), chain([first], things), seed, people, not first_only, folder
     )
-
-
-def _things(dataset: Dataset, limit: int | None) -> Iterator[recorded.Thing]:
-    """The objects of a dataset, under the names that the published file gives them."""
-    name = dataset.card.name
-    for scene in map(dataset.load, dataset.scenes()[:limit]):
-        several = len(scene.targets) > 1
-        for target in scene.targets:
-            yield recorded.Thing(
-                NAMES.get(name, name), scene.id, target.mask, target.id if several else ""
-            )
 
 
 def compare_clicks(
@@ -172,8 +165,7 @@ def _warn_of_compared(
         reason = recorded.few_of_a_device(file, recorded.ENOUGH)
     else:
         reason = recorded.too_few(recorded.HALVES)
-    scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}
-    _warn(tell, path, file, [reason], datasets, scenes)
+    _warn(tell, path, file, [reason], datasets)
 
 
 def _sides_in(datasets: Mapping[str, Dataset], modes: bool) -> Callable[[Key], Sides]:
@@ -198,16 +190,13 @@ def _sides_in(datasets: Mapping[str, Dataset], modes: bool) -> Callable[[Key], S
 
 def clicked_datasets(names: Sequence[str], data: str | Path | None = None) -> dict[str, Dataset]:
     """Datasets by the names that click files have for them."""
-    place = roots_of(data).options().get("data")
-    opened: dict[str, Dataset] = {}
-    for text in names:
-        spec = dataset_spec(text)
-        options = dict(spec.options)
-        if spec.name != "folder" and place is not None:
-            options.setdefault("data", place)
-        made = catalogue.datasets.make(spec.name, **options)
-        opened[NAMES.get(made.card.name, made.card.name)] = made
-    return opened
+    places = roots_of(data).options()
+    opened = [catalogue.datasets.make(dataset_spec(text), **places) for text in names]
+    return {_clicked_name(made): made for made in opened}
+
+
+def _clicked_name(dataset: Dataset) -> str:
+    return NAMES.get(dataset.card.name, dataset.card.name)
 
 
 def warn_of_skipped(plan: Plan, roots: Roots, tell: Tell) -> None:
@@ -219,7 +208,7 @@ def warn_of_skipped(plan: Plan, roots: Roots, tell: Tell) -> None:
     datasets, scenes = {}, {}
     for spec in plan.datasets:
         data = catalogue.datasets.make(spec, **roots.options())
-        name = NAMES.get(data.card.name, data.card.name)
+        name = _clicked_name(data)
         datasets[name] = data
         scenes[name] = frozenset(plan.scenes_of(str(spec), data.scenes()))
     _warn(tell, path, open_clicks(path)[0], recorded.outside_run(scenes), datasets, scenes)
@@ -230,18 +219,15 @@ def warn_of_samples(
 ) -> None:
     """Which clicks make no training sample, and if they miss their objects."""
     reasons = [recorded.unasked(datasets), *([recorded.without_masks] if previous is None else [])]
-    scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}
-    _warn(tell, path, clicks, reasons, datasets, scenes)
+    _warn(tell, path, clicks, reasons, datasets)
 
 
 def _warn(
     tell: Tell, path: Path, clicks: Clicks, reasons: Sequence[recorded.Why],
-    datasets: Mapping[str, Dataset], scenes: Mapping[str, frozenset[str]],
+    datasets: Mapping[str, Dataset], scenes: Mapping[str, frozenset[str]] | None = None,
 ) -> None:  # fmt: skip
     """Tell which clicks are left out for these reasons, and if clicks miss their objects."""
-    for sentence in (
-        recorded.left_out(clicks, *reasons),
-        recorded.astray(clicks, datasets, scenes),
-    ):
-        if sentence:
-            tell(f"{path.name}: {sentence}")
+    used = scenes or {name: frozenset(data.scenes()) for name, data in datasets.items()}
+    found = recorded.left_out(clicks, *reasons), recorded.astray(clicks, datasets, used)
+    for sentence in filter(None, found):
+        tell(f"{path.name}: {sentence}")

@@ -83,7 +83,6 @@ def click_response_map(
 
 
 def _chosen(dataset: Dataset, scene: str | None, target: str | None) -> tuple[Scene, Target]:
-    """The scene and the object that were asked for."""
     loaded = dataset[0 if scene is None else scene]
     loaded.check()
     if loaded.header.kind != "image":
@@ -91,14 +90,13 @@ def _chosen(dataset: Dataset, scene: str | None, target: str | None) -> tuple[Sc
     if not loaded.targets:
         raise BadInput(f"{loaded.name} has no object to click on")
     known = {t.id: t for t in loaded.targets}
-    if target is None:
-        return loaded, loaded.targets[0]
-    if target not in known:
+    name = loaded.targets[0].id if target is None else target
+    if name not in known:
+        held = ", ".join(list(known)[:8])
         raise NotFound(
-            f"{loaded.name} has no object '{target}';{suggestion(target, known)} "
-            f"it has {', '.join(list(known)[:8])}"
+            f"{loaded.name} has no object '{name}';{suggestion(name, known)} it has {held}"
         )
-    return loaded, known[target]
+    return loaded, known[name]
 
 
 def _facts(found: ScoreMap, threshold: float) -> dict[str, Any]:

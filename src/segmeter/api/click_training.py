@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +20,6 @@ from segmeter.datasets.recorded_clicks import read_clicks
 
 if TYPE_CHECKING:
     from segmeter.clickability.training.training_loop import Recipe
-
-
-@dataclass(frozen=True, slots=True)
-class TrainedClicks:
-    """A trained network: its weights, and its scores next to maps without training."""
-
-    path: Path
-    scores: list[Row]
 
 
 def train_clicks(
@@ -51,8 +43,10 @@ def train_clicks(
     backbone: str | Path | None = None,
     progress: Callable[[Any], None] = lambda step: None,
     tell: Tell = silent,
-) -> TrainedClicks:
+) -> tuple[Path, list[Row]]:
     """Train the clickability network on recorded clicks; resumes an interrupted training.
+
+    Returns its weights, and with `report` its scores next to maps without training.
 
     Parameters
     ----------
@@ -74,15 +68,15 @@ def train_clicks(
     warn_of_samples(Path(clicks), file, opened, shown, tell)
     samples = samples_of(file, opened, shown)
     lists = [None if names is None else Path(names) for names in (learn, report)]
-    learning, choosing = _parts(samples, lists[0], lists[1], chosen.corrected, seed)
+    learning, choosing = _parts(samples, lists, chosen.corrected, seed)
     tell(f"{len(learning)} training samples to learn from, {len(choosing)} to choose by")
     path = train(learning, choosing, course, Path(out), progress)
     if lists[1] is None:
-        return TrainedClicks(path, [])
+        return path, []
     # Scores on images that the network has not seen, next to maps without training.
     sources = {name: source(name).inner for name in ("uniform", "distance", "prior")}
     sources["network"] = network_source(path)
-    return TrainedClicks(path, list(map_scores(_only(samples, lists[1]), sources, rows=20)))
+    return path, list(map_scores(_only(samples, lists[1]), sources, rows=20))
 
 
 def _recipe(name: str, epochs: int | None, batch: int | None, rate: float | None) -> Recipe:
@@ -97,17 +91,14 @@ def _recipe(name: str, epochs: int | None, batch: int | None, rate: float | None
 
 
 def _parts(
-    samples: list[TrainingSample],
-    learn: Path | None,
-    report: Path | None,
-    corrected: bool,
-    seed: int,
+    samples: list[TrainingSample], lists: Sequence[Path | None], corrected: bool, seed: int
 ) -> tuple[list[TrainingSample], list[TrainingSample]]:
     """Samples to learn from and samples to choose by.
 
     The published recipe chooses by the images that are reported; the corrected one by a tenth
     of those it would learn from, so that the report stays fair.
     """
+    learn, report = lists
     reported = _only(samples, report) if report is not None else []
     names = {sample.image for sample in reported}
     learning = _only(samples, learn) if learn is not None else samples

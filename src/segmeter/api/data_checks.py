@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
@@ -221,22 +221,18 @@ def _faults(scene: Scene, seen: dict[str, str]) -> Iterator[str]:
             yield f"target {target.id} is tiny ({counted(area, _unit(target))})"
         elif area > _COVERING * whole:
             yield f"target {target.id} covers {100 * area / whole:.0f} % of the {scene.header.kind}"
-    yield from _overlaps(scene.targets)
+    for one, other in combinations(scene.targets, 2):
+        both = one.mask.overlap(other.mask)
+        smaller, larger = sorted((one.mask.area, other.mask.area))
+        if smaller and both == smaller == larger:
+            yield f"targets {one.id} and {other.id} are the same mask"
+        elif smaller and 0.1 * smaller < both < 0.98 * smaller:  # a part lies inside, rightly
+            yield f"targets {one.id} and {other.id} overlap in {counted(both, _unit(one))}"
 
 
 def _unit(target: Target) -> str:
     volume = len(target.mask.shape) == 3 and not isinstance(target.mask, FrameMasks)
     return "voxel" if volume else "pixel"
-
-
-def _overlaps(targets: Sequence[Target]) -> Iterator[str]:
-    for one, other in combinations(targets, 2):
-        both = one.mask.overlap(other.mask)
-        smaller = min(one.mask.area, other.mask.area)
-        if smaller and both == smaller == max(one.mask.area, other.mask.area):
-            yield f"targets {one.id} and {other.id} are the same mask"
-        elif smaller and 0.1 * smaller < both < 0.98 * smaller:  # a part lies inside, rightly
-            yield f"targets {one.id} and {other.id} overlap in {counted(both, _unit(one))}"
 
 
 def write_page(found: Findings, path: Path) -> None:
@@ -245,18 +241,13 @@ def write_page(found: Findings, path: Path) -> None:
     if found.faults:
         faults = Table("faults", [Column("scene"), Column("problem")], found.faults)
     colours = {name: place for place, name in enumerate(sorted(found.classes))}
-    images = [
-        Illustration(
-            scene.pixels,
-            f"**{scene.id}**: {counted(len(scene.targets), 'object')}",
-            f"{scene.id} with its objects",
-            outlines=[
-                Outline(t.mask, "group", t.label or t.id, colours.get(t.label))
-                for t in scene.targets
-            ],
-        )
-        for scene in found.shown
-    ]
+    images = []
+    for scene in found.shown:
+        named = [(t.mask, t.label or t.id, colours.get(t.label)) for t in scene.targets]
+        outlines = [Outline(mask, "group", name, colour) for mask, name, colour in named]
+        caption = f"**{scene.id}**: {counted(len(named), 'object')}"
+        alt = f"{scene.id} with its objects"
+        images.append(Illustration(scene.pixels, caption, alt, outlines=outlines))
     sections = [
         Section("Problems", found.recognised, [faults, *map(Note, found.notes)]),
         Section("The first scenes", _OUTLINED, [Gallery(images)] if images else []),

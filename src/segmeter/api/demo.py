@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -126,13 +127,9 @@ def _available(name: str, weights: str | Path | None) -> bool:
     """Whether a network can be loaded here: torch is installed and its weights are found."""
     from segmeter.models.weights import find
 
-    if not _networks_installed():
-        return False
-    try:
-        find(name, None if weights is None else Path(weights))
-    except NotFound:
-        return False
-    return True
+    with suppress(NotFound):
+        return _networks_installed() and bool(find(name, Path(weights) if weights else None))
+    return False
 
 
 def _networks_installed() -> bool:

@@ -93,7 +93,6 @@ def doctor(data: str | Path | None = None, weights: str | Path | None = None) ->
 
 
 def _device() -> str:
-    """The device on which networks would run."""
     if importlib.util.find_spec("torch") is None:
         return "none"
     if gpus := gpu_names():

@@ -186,12 +186,13 @@ def _proposal_curves(
     qualities = {"iou": None, **({"fb-morphological": morphological_f} if boundaries else {})}
     judged: dict[str, list[Any]] = {name: [] for name in qualities}
     for file, truth in label_files.paired_files(prediction, ground_truth):
-        objects, offered = label_files.read_objects(truth, void), label_files.read_proposals(file)
-        if objects.masks and offered:
-            _same_size(file, offered[0].shape, truth, objects.masks[0].shape)
+        masks, classes, ignore = label_files.read_objects(truth, void)
+        offered = label_files.read_proposals(file)
+        if masks and offered:
+            _same_size(file, offered[0].shape, truth, masks[0].shape)
         for name, quality in qualities.items():
-            judged[name].append(judge(objects.masks, offered, classes=objects.classes,
-                                      ignore=objects.ignore, quality=quality))  # fmt: skip
+            one = judge(masks, offered, classes=classes, ignore=ignore, quality=quality)
+            judged[name].append(one)
     return {name: curve(images) for name, images in judged.items()}
 
 

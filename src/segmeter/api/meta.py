@@ -12,13 +12,7 @@ from segmeter import __version__
 from segmeter.api.loading import dataset_spec, protocol_names, roots_of
 from segmeter.api.measuring import FIGURES, check_file, write_figure
 from segmeter.benchmarks.seism import discrimination, segmenter_spec
-from segmeter.benchmarks.seism.discrimination import (
-    BOUNDARY,
-    MethodSweeps,
-    PairScores,
-    human_pairs,
-    sweep_method,
-)
+from segmeter.benchmarks.seism.discrimination import MethodSweeps, human_pairs, sweep_method
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, suggestion
@@ -98,24 +92,24 @@ def meta_measures(
     if figure is not None:
         write_figure(_draw_densities, discrimination.densities_of(pairs), Path(figure))
     if page is not None:
-        _write_report(Path(page), dataset, found, pairs)
+        about = [found.images, f"segmeter {__version__}"]
+        judged = Page(f"Which measures tell good from bad on {dataset}",
+                      "partition measures, judged by meta-measures", about,
+                      discrimination.meta_sections(rows, pairs))  # fmt: skip
+        write_file(Path(page), render(judged).encode())
     return found
 
 
 def _sweeps(
-    sweep: Callable[..., MethodSweeps],
-    names: Sequence[str],
-    data: Any,
-    training: Any,
-    places: Roots,
+    sweep: Callable[..., MethodSweeps], names: Sequence[str], data: Any, train: Any, places: Roots
 ) -> list[MethodSweeps]:
-    """Every method on every image of a dataset, at all its settings; and of `training`."""
+    """Every method on every image of a dataset, at all its settings; and of `train`."""
     specs = [segmenter_spec(Spec.parse(name)) for name in names]
     made = [catalogue.methods.make(spec, **places.options()) for spec in specs]
     swept = [sweep(method, data) for method in made]
-    if training is None:
+    if train is None:
         return swept
-    return [replace(s, training=sweep(m, training)) for s, m in zip(swept, made, strict=True)]
+    return [replace(s, training=sweep(m, train)) for s, m in zip(swept, made, strict=True)]
 
 
 def _annotated(dataset: str, places: Roots) -> Any:
@@ -132,15 +126,9 @@ def _measures(asked: Sequence[str]) -> list[str]:
         if name not in known:
             hint = suggestion(name, known)
             raise NotFound(f"no partition measure '{name}';{hint} there are {', '.join(known)}")
-    return list(dict.fromkeys(asked)) or [name for name in known if name not in BOUNDARY]
-
-
-def _write_report(path: Path, dataset: str, found: MetaMeasures, pairs: PairScores) -> None:
-    page = Page(f"Which measures tell good from bad on {dataset}",
-                "partition measures, judged by meta-measures",
-                [found.images, f"segmeter {__version__}"],
-                discrimination.meta_sections(found.rows, pairs))  # fmt: skip
-    write_file(path, render(page).encode())
+    return list(dict.fromkeys(asked)) or [
+        name for name in known if name not in discrimination.BOUNDARY
+    ]
 
 
 def _draw_densities(spread: Mapping[str, Densities], path: Path) -> None:

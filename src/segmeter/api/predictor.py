@@ -54,8 +54,6 @@ class Predictor:
     ) -> None:
         self.model = as_model(model, weights)
         self.protocol: ProtocolName = protocol
-        self._scene: Any = None
-        self._encoded: Any = None
         self._session: Session | None = None
 
     def set_image(self, image: Any) -> None:
@@ -129,12 +127,11 @@ class Predictor:
 
     def reset(self) -> None:
         """Forget all prompts; the image stays encoded."""
-        self._started()
-        self._session = Session(self._scene, self._encoded, protocol=self.protocol)
+        before = self._started()
+        self._session = Session(before.scene, before.encoded, protocol=self.protocol)
 
     def _encode(self, scene: Any) -> None:
-        self._scene, self._encoded = scene, self.model.encode(scene)
-        self._session = Session(scene, self._encoded, protocol=self.protocol)
+        self._session = Session(scene, self.model.encode(scene), protocol=self.protocol)
 
     def _started(self) -> Session:
         if self._session is None:

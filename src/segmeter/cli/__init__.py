@@ -6,8 +6,6 @@ import os
 import signal
 import threading
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Entry point; everything heavy is imported by the command that needs it."""

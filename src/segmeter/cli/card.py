@@ -34,10 +34,8 @@ def model(
     subject: Subject,
     out: NewFolder,
     run: RunsUsed = None,
-    by: Annotated[str, typer.Option(help="Attribute for the fairness table, such as size.")] = "",
-    watts: Annotated[
-        float | None, typer.Option(help="Power of the training machine in watts.")
-    ] = None,
+    by: Annotated[str, Option(help="Attribute for the fairness table, such as size.")] = "",
+    watts: Annotated[float | None, Option(help="Power of the training machine in watts.")] = None,
     weights: Weights = None,
 ) -> None:
     """Write a model card, with results of runs as a model-index for Hugging Face.
@@ -53,9 +51,7 @@ def model(
 def annotation(
     subject: Subject,
     out: NewFolder,
-    study: Annotated[
-        Path | None, typer.Option(help="Folder written by `segmeter study export`.")
-    ] = None,
+    study: Annotated[Path | None, Option(help="Folder written by `segmeter study export`.")] = None,
     data: Data = None,
 ) -> None:
     """Write a data card for a dataset's annotations, filled in from the export of a study.

@@ -51,7 +51,10 @@ def check(
     if as_json:
         print_json(_facts(found))
     elif found.damaged is not None:
-        _print_run(found)
+        jobs, files = counted(found.jobs, "job"), counted(len(found.faults), "damaged file")
+        todo = "" if found else "; the same 'segmeter run' command runs their jobs again"
+        for line in (*found.faults, f"{found.name}: {jobs}, {files}{todo}"):
+            typer.echo(printable(line))
     elif found.findings is None:
         for line in (*found.about, *found.faults):
             typer.echo(line)
@@ -72,15 +75,6 @@ def _facts(found: Check) -> dict[str, Any]:
     volumes = {"volumes": [asdict(v) for v in data.volumes]} if data.volumes else {}
     volumes |= {"videos": [asdict(v) for v in data.videos]} if data.videos else {}
     return {"dataset": found.name, **counts, **volumes, "faults": found.faults}
-
-
-def _print_run(found: Check) -> None:
-    """Print the damaged files of a run, and what to do about them."""
-    for fault in found.faults:
-        typer.echo(printable(fault))
-    jobs, files = counted(found.jobs, "job"), counted(len(found.faults), "damaged file")
-    todo = "" if found else "; the same 'segmeter run' command runs their jobs again"
-    typer.echo(printable(f"{found.name}: {jobs}, {files}{todo}"))
 
 
 def _print_data(name: str, found: Findings, faults: Sequence[str], page: Path | None) -> None:

@@ -210,16 +210,16 @@ def train(
 
     Example: `segmeter clicks train --clicks clicks.csv -d tetris --data DATA -o OUT`
     """
-    found = api.click_training.train_clicks(
+    path, scores = api.click_training.train_clicks(
         clicks, dataset, out, data=data, previous=previous, learn=learn, report=report,
         recipe=recipe, epochs=epochs, batch=batch, rate=learning_rate, size=size, frame=frame,
         seed=seed, device=device, workers=workers, backbone=backbone, progress=_progress,
         tell=say,
     )  # fmt: skip
-    for row in found.scores:
+    for row in scores:
         interval = f"({row.low:.3f} to {row.high:.3f})"
         typer.echo(f"{row.what:<10} {row.score:<7} {row.value:7.3f}  {interval}")
-    typer.echo(f"weights: {found.path}")
+    typer.echo(f"weights: {path}")
 
 
 def _progress(step: Any) -> None:
@@ -248,6 +248,4 @@ def costs(
     if as_json:
         print_json(api.click_fitting.cost_facts(found))
         return
-    for line in api.click_fitting.cost_lines(found):
-        typer.echo(line)
-    typer.echo(f"wrote {out}, for --cost")
+    typer.echo("\n".join([*api.click_fitting.cost_lines(found), f"wrote {out}, for --cost"]))

@@ -108,7 +108,6 @@ def _print_groups(found: Sequence[Any], names: Mapping[str, str]) -> None:
 
 
 def _conclusion(found: Sequence[segmeter.Difference]) -> str:
-    """How many differences are significant."""
     count = sum(d.significant for d in found)
     many = counted(len(found), "difference")
     if found and all(d.too_few for d in found):

@@ -36,23 +36,20 @@ def doctor(data: Data = None, weights: Weights = None, as_json: AsJson = False) 
     facts |= {n: v or f"not installed: {LIBRARIES[n]}" for n, v in found.libraries.items()}
     for name, text in facts.items():
         _line(name, text)
-    _print_models(found.models)
+    typer.echo("\nmodels ready to use")
+    for state, word in (("ready", ""), ("broken", "broken: ")):
+        for finding in found.models:
+            if finding.state == state:
+                _line(finding.name, word + finding.note)
+    without = "without weights; 'segmeter fetch NAME' gets them or prints how"
+    _names(without, found.models, "no weights")
+    _names("not available; 'segmeter run' prints what is missing", found.models, "not here")
     typer.echo("\ndatasets found")
     for finding in found.datasets:
         if finding.state != "not here":
             _line(finding.name, finding.note)
     place = f"not in {data}" if data else "not found without --data"
     _names(f"{place}; 'segmeter fetch NAME' prints where to get one", found.datasets, "not here")
-
-
-def _print_models(models: list[Finding]) -> None:
-    typer.echo("\nmodels ready to use")
-    for state, word in (("ready", ""), ("broken", "broken: ")):
-        for finding in models:
-            if finding.state == state:
-                _line(finding.name, word + finding.note)
-    _names("without weights; 'segmeter fetch NAME' gets them or prints how", models, "no weights")
-    _names("not available; 'segmeter run' prints what is missing", models, "not here")
 
 
 def _names(title: str, findings: Iterable[Finding], state: str) -> None:

@@ -47,8 +47,7 @@ def parity(
     if as_json:
         print_json(found.facts())
     else:
-        for line in found.lines():
-            typer.echo(line)
+        typer.echo("\n".join(found.lines()))
     if out is not None:
         typer.echo(f"page: {found.report(out)}", err=as_json)
     return Exit.WITH_ERRORS if at_least is not None and found.mean_iou < at_least else Exit.DONE

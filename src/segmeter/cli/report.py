@@ -12,7 +12,7 @@ import typer
 from typer import Option
 
 import segmeter
-from segmeter.api import display_names, grouped, printable, short
+from segmeter.api import display_names, grouped, printable, short, with_titles
 from segmeter.cli import _options as options
 from segmeter.cli._printing import print_json, print_rows, say, say_answer
 from segmeter.cli.app import app
@@ -136,18 +136,12 @@ def _costs_on(page: Path) -> str:
 
 def _print_costs(costs: list[dict[str, Any]], names: dict[str, str]) -> None:
     """Hours and money of each way, one table per dataset; models and folders by short names."""
-
-    def shown(text: str) -> str:
-        for name in sorted(names, key=len, reverse=True):
-            text = text.replace(name, names[name])
-        return text
-
     for title, here in grouped(costs, itemgetter("table")).items():
         same = [k for k in ("dataset", "user") if len({row.get(k) for row in here}) == 1]
         title = "; ".join([title, *(str(here[0][k]) for k in same if k in here[0])])
-        print(printable(shown(title)))
+        print(printable(with_titles(title, names)))
         heads = [name for name in here[0] if name not in ("table", *same)]
-        rows = [[shown(_amount(row[name])) for name in heads] for row in here]
+        rows = [[with_titles(_amount(row[name]), names) for name in heads] for row in here]
         print_rows([name.replace("_", "\n") for name in heads], rows)
 
 

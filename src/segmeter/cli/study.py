@@ -365,8 +365,7 @@ def costs(
         made = studies.interactions.interactions(connection, study.plan)
     found = studies.interactions.fit_costs(made)
     out.write_text(found.toml(), encoding="utf-8")
-    for line in (*api.click_fitting.cost_lines(found), f"wrote {out}, for --cost"):
-        typer.echo(line)
+    typer.echo("\n".join([*api.click_fitting.cost_lines(found), f"wrote {out}, for --cost"]))
 
 
 @study_app.command()

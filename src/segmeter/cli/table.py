@@ -51,18 +51,13 @@ def table(
         if "=" not in text:
             raise segmeter.BadInput(f"--name is NAME=SHOWN, not '{text}'")
     opened = segmeter.open_run(runs, cost=cost, goal=goal)
-    text = printable(
-        opened.table(
-            kind,
-            protocol,
-            columns=[column.strip() for column in columns.split(",") if column.strip()],
-            models=model or (),
-            datasets=dataset or (),
-            names=dict(text.rsplit("=", 1) for text in name or ()),
-        )
+    shown = [column.strip() for column in columns.split(",") if column.strip()]
+    names = dict(text.rsplit("=", 1) for text in name or ())
+    made = opened.table(
+        kind, protocol, columns=shown, models=model or (), datasets=dataset or (), names=names
     )
     if out is None:
-        print(text, end="")
+        print(printable(made), end="")
         return
-    out.write_text(text, encoding="utf-8")
+    out.write_text(printable(made), encoding="utf-8")
     typer.echo(f"table: {out}")

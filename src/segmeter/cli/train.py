@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer import Option
@@ -12,9 +12,6 @@ import segmeter
 from segmeter.cli._options import Data, OneDataset, OneModel, Seed, Weights, in_panel, out_option
 from segmeter.cli._printing import progress_line
 from segmeter.cli.app import command_group
-
-if TYPE_CHECKING:
-    from segmeter.api.training import DecoderTraining
 
 group = command_group("train", "Train models with simulated annotators.")
 
@@ -63,10 +60,6 @@ def decoder(
         batch=batch, rounds=rounds, rate=learning_rate, seed=seed, validate_every=every,
         patience=patience, progress=_progress,
     )  # fmt: skip
-    _print(made)
-
-
-def _print(made: DecoderTraining) -> None:
     first, best = made.history[0], min(made.history, key=lambda row: row["noc"])
     typer.echo(
         f"validation NoC {first['noc']:.2f} before, {best['noc']:.2f} at step {made.best_step}"

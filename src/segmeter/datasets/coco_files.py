@@ -19,7 +19,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -30,7 +29,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Target
 from segmeter.core.seeds import fingerprint
-from segmeter.datasets.data_roots import ImageItem, ImageSet
+from segmeter.datasets.data_roots import ImageSet
 from segmeter.datasets.image_files import image_size, named_errors, read_bytes
 from segmeter.runtime.remote_files import cache_folder
 
@@ -108,8 +107,7 @@ def run_length_images(
             for name, label, mask in masks(scene)
         ]
 
-    items = {scene: ImageItem(image, partial(targets, scene)) for scene, image in images.items()}
-    return ImageSet(card, items, files)
+    return ImageSet(card, images, targets, lambda _, image: (*files, image))
 
 
 def read_json(path: Path) -> Any:
@@ -184,7 +182,10 @@ def index_of(path: Path) -> Index:
     stored = cache_folder("coco") / f"{key}.npy"
     # An index that is missing or damaged is rebuilt.
     with suppress(OSError, ValueError, TypeError, LookupError, EOFError):
-        return _stored(path, stored)
+        with stored.open("rb") as file:
+            lists, table = np.load(file), np.load(file)
+        images, categories = json.loads(lists.tobytes())
+        return Index(path, images, categories, table[:, 0], table[:, 1] > 0, table[:, 2:])
     index = _built(path, _taken_apart)
     if not isinstance(index.objects, list):
         with suppress(OSError):  # a cache that cannot be written only costs time
@@ -259,13 +260,6 @@ def _facts(thing: Mapping[str, Any]) -> tuple[Any, bool]:
 def _cut_out(file: BinaryIO, start: int, end: int) -> Any:
     file.seek(start)
     return json.loads(file.read(end - start))
-
-
-def _stored(path: Path, file: Path) -> Index:
-    with file.open("rb") as stored:
-        lists, table = np.load(stored), np.load(stored)
-    images, categories = json.loads(lists.tobytes())
-    return Index(path, images, categories, table[:, 0], table[:, 1] > 0, table[:, 2:])
 
 
 def _store(index: Index, file: Path) -> None:

@@ -163,15 +163,10 @@ class CocoJson:
         with self._of_coco():
             places = np.flatnonzero(self._index.image == image.number)
             objects = [self._object(r, image) for r in self._index.read(places)]
-            return DetectionGroundTruth(
-                int(record["id"]),
-                image.size,
-                self._categories,
-                tuple(thing for thing in objects if thing.mask or thing.crowd),
-                "neg_category_ids" in record,
-                tuple(record.get("neg_category_ids") or ()),
-                tuple(record.get("not_exhaustive_category_ids") or ()),
-            )
+            kept = tuple(thing for thing in objects if thing.mask or thing.crowd)
+            lists = ("neg_category_ids", "not_exhaustive_category_ids")
+            known = int(record["id"]), image.size, self._categories, kept, lists[0] in record
+            return DetectionGroundTruth(*known, *(tuple(record.get(n) or ()) for n in lists))
 
     def records(self, scene: str) -> CocoRecords:
         """Records of an image, its objects and all categories, as the file has them."""

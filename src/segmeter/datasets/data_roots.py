@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
@@ -43,7 +42,7 @@ def own_card(name: str, notes: str = "", summary: str = "a folder of your own") 
 class SceneSet(Generic[Source]):
     """A dataset whose scenes are each read from a source of their own, such as some files.
 
-    `read` makes a scene of its name and source, `files` lists the files of a source.
+    `read` makes a scene of its name and source, `files` lists the files that it is read from.
     """
 
     recognised = ""  # what was found in a user's own folder
@@ -53,7 +52,7 @@ class SceneSet(Generic[Source]):
         card: DatasetCard,
         sources: Mapping[str, Source],
         read: Callable[[str, Source], Scene],
-        files: Callable[[Source], Iterable[Path]],
+        files: Callable[[str, Source], Iterable[Path]],
     ) -> None:
         self.card, self._sources, self._read, self._files = card, sources, read, files
         self.unused: dict[str, str] = {}  # files that no scene uses, and what is wrong with each
@@ -66,34 +65,26 @@ class SceneSet(Generic[Source]):
         return self._read(scene, self._sources[scene])
 
     def fingerprint(self) -> str:
-        own = (file for source in self._sources.values() for file in self._files(source))
+        own = (file for item in self._sources.items() for file in self._files(*item))
         return digest(dict.fromkeys(own))
 
 
-@dataclass(frozen=True, slots=True)
-class ImageItem:
-    """One image and its targets; `files` are what the targets are read from."""
-
-    image: Path
-    targets: Callable[[], Iterable[Target]]
-    files: tuple[Path, ...] = ()
-
-
-class ImageSet(SceneSet[ImageItem]):
-    """A dataset of image files; `files` hold the targets of all of them."""
+class ImageSet(SceneSet[Path]):
+    """A dataset of image files; `targets` reads the objects of a scene."""
 
     def __init__(
         self,
         card: DatasetCard,
-        items: Mapping[str, ImageItem],
-        files: Sequence[Path] = (),
+        images: Mapping[str, Path],
+        targets: Callable[[str], Iterable[Target]],
+        files: Callable[[str, Path], Iterable[Path]],
         pixels: Callable[[Path], Pixels] = read_rgb,
     ) -> None:
-        def read(scene: str, item: ImageItem) -> Image:
-            lazily = partial(pixels, item.image), lambda: tuple(item.targets())
-            return Image(card.name, scene, *lazily, file_name=item.image.name)
+        def read(scene: str, image: Path) -> Image:
+            lazily = partial(pixels, image), lambda: tuple(targets(scene))
+            return Image(card.name, scene, *lazily, file_name=image.name)
 
-        super().__init__(card, items, read, lambda item: (*files, item.image, *item.files))
+        super().__init__(card, images, read, files)
 
 
 def masked_images(
@@ -111,11 +102,7 @@ def masked_images(
             raise NotFound(f"{card.name}/{scene}: no mask '{masks[scene]}'")
         return targets(scene, masks[scene])
 
-    items = {
-        scene: ImageItem(image, partial(read, scene), (masks[scene],))
-        for scene, image in images.items()
-    }
-    return ImageSet(card, items, files, pixels)
+    return ImageSet(card, images, read, lambda scene, image: (*files, image, masks[scene]), pixels)
 
 
 def set_folder(
@@ -149,7 +136,7 @@ def images_in(folder: Path) -> list[Path]:
     nothing) and names that are not UTF-8: no table or report could hold them.
     """
     names = (name for name in names_in(folder) if name[0] != ".")
-    return [folder / name for name in sorted(names) if _suffix(name) in SUFFIXES]
+    return [folder / name for name in sorted(names) if Path(name).suffix.lower() in SUFFIXES]
 
 
 def images_below(folder: Path) -> list[Path]:
@@ -160,10 +147,9 @@ def images_below(folder: Path) -> list[Path]:
 
 def passed_over(folder: Path) -> str:
     """A sentence on what looks like an image in a folder and is not read; often empty."""
-    names = sorted(p.name for p in folder.glob("[!.]*"))
-    read = names_in(folder)
-    gifs = [name for name in names if _suffix(name) == ".gif"]
-    odd = [name for name in names if _suffix(name) in SUFFIXES and name not in read]
+    files, read = sorted(folder.glob("[!.]*")), names_in(folder)
+    gifs = [p.name for p in files if p.suffix.lower() == ".gif"]
+    odd = [p.name for p in files if p.suffix.lower() in SUFFIXES and p.name not in read]
     parts = [
         f"{counted(len(gifs), 'GIF')} not read, the first is '{gifs[0]}': save as PNG"
         if gifs else "",
@@ -181,8 +167,15 @@ def names_in(folder: Path) -> frozenset[str]:
         return frozenset(p.name for p in folder.iterdir() if writable(p.name) and p.is_file())
 
 
-def _suffix(name: str) -> str:
-    return os.path.splitext(name)[1].lower()
+def folders_in(folder: Path) -> list[Path]:
+    """The folders in a folder by name, without hidden ones."""
+    return sorted(p for p in folder.iterdir() if p.is_dir() and p.name[0] != ".")
+
+
+def named_folder(folder: Path, names: Sequence[str]) -> Path | None:
+    """The folder in a folder that has the first of these names, in whatever case."""
+    found = {path.name.lower(): path for path in folders_in(folder)}
+    return next((found[name] for name in names if name in found), None)
 
 
 def writable(name: str) -> bool:

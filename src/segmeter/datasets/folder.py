@@ -19,7 +19,7 @@ from segmeter.core.wording import counted
 from segmeter.datasets import coco_files, data_roots, mask_files
 from segmeter.datasets.coco_files import Named
 from segmeter.datasets.coco_json import CocoJson
-from segmeter.datasets.data_roots import ImageItem, ImageSet, SceneSet
+from segmeter.datasets.data_roots import ImageSet, SceneSet
 from segmeter.datasets.mask_files import MEANING, Kind
 from segmeter.datasets.pairing import Pairs, deeper, image_folder, pair
 from segmeter.datasets.videos.video_folder import VideoFolder, holds_videos
@@ -142,11 +142,8 @@ def _recognise(folder: Path, card: DatasetCard, kind: str | None, ignore: int | 
     if ignore is None and meant in ("labels", "palette"):
         ignore = mask_files.void_in(files)
     read = partial(_objects, pairs, meant, ignore, kind is not None)
-    items = {
-        name: ImageItem(pairs.images[name], partial(read, name), tuple(pairs.files_of(name)))
-        for name in pairs.paired
-    }
-    data = ImageSet(card, items)
+    images = {name: pairs.images[name] for name in pairs.paired}
+    data = ImageSet(card, images, read, lambda name, image: (image, *pairs.files_of(name)))
     data.unused = dict.fromkeys(pairs.unpaired, "image has no mask; add one or remove it")
     data.unused |= dict.fromkeys(pairs.stray, "mask has no image of its name; rename it")
     data.recognised = _sentence(pairs, meant, ignore)

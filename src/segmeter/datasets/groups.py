@@ -42,11 +42,8 @@ class Groups:
                 f"groups file '{self.path}' has no column '{attribute}';"
                 f" it has {', '.join(self.attributes)}"
             )
-        found = []
-        for aliases in names:
-            lines = [self.masks[name] for name in aliases if name in self.masks]
-            found.append((lines[0].get(attribute) or None) if lines else None)
-        return found
+        held = ([self.masks[n] for n in aliases if n in self.masks] for aliases in names)
+        return [(lines[0].get(attribute) or None) if lines else None for lines in held]
 
 
 def read_groups(path: Path) -> Groups:

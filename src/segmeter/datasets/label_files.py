@@ -205,15 +205,6 @@ def _mask(path: Path, entry: Any) -> Mask:
     return mask
 
 
-@dataclass(frozen=True, slots=True)
-class Objects:
-    """The objects of an image with their classes, and what is not judged."""
-
-    masks: tuple[Mask, ...]
-    classes: tuple[str, ...]
-    ignore: Mask | None = None
-
-
 def read_object(path: Path, void: int | None = None) -> tuple[Mask, Mask | None]:
     """All labels but 0 as one object, and the pixels that are not judged."""
     labels = read_label_map(path)
@@ -221,17 +212,17 @@ def read_object(path: Path, void: int | None = None) -> tuple[Mask, Mask | None]
     return Mask.of(object_), None if void is None else Mask.of(labels == void)
 
 
-def read_objects(path: Path, void: int | None = None) -> Objects:
-    """The objects of one image, in order of their labels or of the list."""
+def read_objects(
+    path: Path, void: int | None = None
+) -> tuple[Sequence[Mask], Sequence[str], Mask | None]:
+    """Objects of one image by their labels or in the list's order, classes, what is not judged."""
     if path.suffix.lower() == ".json":
         found = [(mask, entry) for mask, entry in read_run_lengths(path) if mask]
-        masks = tuple(mask for mask, _ in found)
         classes = [entry.get("category", entry.get("category_id", "")) for _, entry in found]
-        return Objects(masks, tuple(map(str, classes)))
+        return [mask for mask, _ in found], list(map(str, classes)), None
     labels = read_label_map(path)
-    masks = tuple(mask for _, mask in masks_of_values(labels, f"'{path}'", without=(0, void)))
-    ignore = None if void is None else Mask.of(labels == void)
-    return Objects(masks, ("",) * len(masks), ignore)
+    masks = [mask for _, mask in masks_of_values(labels, f"'{path}'", without=(0, void))]
+    return masks, [""] * len(masks), None if void is None else Mask.of(labels == void)
 
 
 def read_proposals(path: Path) -> list[Mask]:
@@ -349,7 +340,7 @@ def _label_folder(path: Path) -> SceneSet[Path]:
         return Volume(name, scene, labels, targets, header=grid.header())
 
     card = own_card(name, summary="a folder of masks of your own")
-    return SceneSet(card, _label_files(path), read, lambda file: [file])
+    return SceneSet(card, _label_files(path), read, lambda _, file: [file])
 
 
 @dataclass(frozen=True)
@@ -423,7 +414,7 @@ class Predictions:
         return PredictedObjects(labels, tuple(masks), classes)
 
 
-def _read_detections(path: Path) -> dict[Any, list[Mapping[str, Any]]]:
+def _read_detections(path: Path) -> Mapping[Any, Sequence[Mapping[str, Any]]]:
     """Masks by image: of COCO results by its id, of a COCO annotation file by its name."""
     data = read_json(path)
     if isinstance(data, dict) and {"images", "annotations"} <= set(data):
@@ -441,18 +432,18 @@ def _read_detections(path: Path) -> dict[Any, list[Mapping[str, Any]]]:
     return found
 
 
-def _read_annotations(path: Path) -> dict[Any, list[Mapping[str, Any]]]:
+def _read_annotations(path: Path) -> Mapping[Any, Sequence[Mapping[str, Any]]]:
     """The objects of an annotation file by scene, each with the name of its class."""
-    data = CocoLabels(path)
-    found: dict[Any, list[Mapping[str, Any]]] = {}
+    data, found = CocoLabels(path), {}
     with named_errors(path, "is not a JSON file of COCO's layout"):
         for scene in data.scenes():
-            records = data.records(scene)
-            names = {category["id"]: str(category["name"]) for category in records.categories}
-            for r in records.objects.values():
-                known = names.get(r.get("category_id"), "unknown")
-                record = {**r, "class": known, "score": float(r.get("score", 1.0))}
-                found.setdefault(scene, []).append(record)
+            held = data.records(scene)
+            names = {category["id"]: str(category["name"]) for category in held.categories}
+            found[scene] = [
+                {**r, "class": names.get(r.get("category_id"), "unknown"),
+                 "score": float(r.get("score", 1.0))}
+                for r in held.objects.values()
+            ]  # fmt: skip
     return found
 
 

@@ -42,7 +42,7 @@ class Mini(SceneSet[Mapping[str, Any]]):
     """
 
     def __init__(self) -> None:
-        super().__init__(_CARD, _images(), _scene, lambda _: (_MASKS,))
+        super().__init__(_CARD, _images(), _scene, lambda *_: (_MASKS,))
 
     def fingerprint(self) -> str:
         return fingerprint("mini", _MASKS.read_bytes())

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from segmeter.core.grouping import grouped
-from segmeter.datasets.data_roots import by_name, images_in, printable, writable
+from segmeter.datasets import data_roots
+from segmeter.datasets.data_roots import by_name, images_in, printable
 
-_IMAGES = "images image imgs img images image photos photo rgb inputs input jpegimages data_gt data"
+_IMAGES = "images image imgs img photos photo rgb inputs input jpegimages data_gt data"
 _MASKS = (
     "masks mask gt gts labels label annotations annotation segmentations segmentation seg segs"
     " groundtruth ground_truth boundary_gt segmentationobject segmentationclass targets objects"
@@ -67,7 +68,11 @@ class Pairs:
 
 def deeper(folder: Path) -> str:
     """A hint if images and masks are one folder deeper than expected; otherwise empty."""
-    inside = [path for path in _folders_in(folder) if _named(path, _MASKS) and pair(path).paired]
+    inside = [
+        path
+        for path in data_roots.folders_in(folder)
+        if data_roots.named_folder(path, _MASKS.split()) and pair(path).paired
+    ]
     if not inside:
         return ""
     names = " and ".join(f"'{printable(path.name)}'" for path in inside[:3])
@@ -76,12 +81,12 @@ def deeper(folder: Path) -> str:
 
 def image_folder(folder: Path) -> Path:
     """The subfolder that is named for images, or the folder itself."""
-    return _named(folder, _IMAGES) or folder
+    return data_roots.named_folder(folder, _IMAGES.split()) or folder
 
 
 def pair(folder: Path) -> Pairs:
     """Find images and masks: two folders, or one with marked names (`x.jpg`, `x_mask.png`)."""
-    masks, images = _named(folder, _MASKS), image_folder(folder)
+    masks, images = data_roots.named_folder(folder, _MASKS.split()), image_folder(folder)
     if masks is None:
         return _in_one_folder(images)
     where = f"in '{images.name}', masks in '{masks.name}'"
@@ -94,7 +99,7 @@ def _in_two_folders(where: str, images: Path, masks: Path) -> Pairs:
     pairs = Pairs(where, by_name(images_in(images)))
     for path in images_in(masks):
         _assign(pairs, path)
-    for subfolder in _folders_in(masks):
+    for subfolder in data_roots.folders_in(masks):
         things = [(path.stem, path) for path in images_in(subfolder)]
         name = pairs.image_of(subfolder.name)
         if things and name is not None:
@@ -107,8 +112,8 @@ def _in_two_folders(where: str, images: Path, masks: Path) -> Pairs:
 def _in_subfolders(where: str, images: Path, masks: Path) -> Pairs:
     """Images in folders of their own, masks in folders of the same names: `train/dog`."""
     found = Pairs(f"{where}, each in folders", {})
-    for folder in _folders_in(images):
-        if not writable(folder.name) or not (masks / folder.name).is_dir():
+    for folder in data_roots.folders_in(images):
+        if not data_roots.writable(folder.name) or not (masks / folder.name).is_dir():
             continue
         pairs = _in_two_folders(where, folder, masks / folder.name)
         for into, part in ((found.images, pairs.images), (found.whole, pairs.whole)):
@@ -117,10 +122,6 @@ def _in_subfolders(where: str, images: Path, masks: Path) -> Pairs:
         found.stray += [f"{folder.name}/{name}" for name in pairs.stray]
         found.renamed += pairs.renamed
     return found
-
-
-def _folders_in(folder: Path) -> list[Path]:
-    return [path for path in sorted(folder.iterdir()) if path.is_dir() and path.name[0] != "."]
 
 
 def _assign(pairs: Pairs, path: Path) -> None:
@@ -192,9 +193,3 @@ def _twins(files: list[Path]) -> Pairs | None:
 def _spelt(name: str) -> str:
     """A name as it looks, however it is encoded and capitalised."""
     return unicodedata.normalize("NFC", name).casefold()
-
-
-def _named(folder: Path, names: str) -> Path | None:
-    """The subfolder with the first of these names."""
-    found = {path.name.lower(): path for path in sorted(folder.iterdir()) if path.is_dir()}
-    return next((found[name] for name in names.split() if name in found), None)

@@ -9,7 +9,6 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +19,7 @@ import numpy.typing as npt
 
 from segmeter.core import rle
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Scene
 from segmeter.core.videos import Video, label_map
@@ -128,16 +128,12 @@ def _bbox(mask: Mask) -> list[float]:
 def _label_studio(path: Path, masks: Sequence[ExportedMask], *_: object) -> None:
     """One task per image with one prediction, its masks as brush strokes."""
     tasks = []
-    for k, (_, own) in enumerate(groupby(masks, attrgetter("scene"))):
-        held = list(own)
+    for k, held in enumerate(grouped(masks, attrgetter("scene")).values()):
         image = f"/data/local-files/?d={quote(f'images/{held[0].file}')}"
         strokes = [_brush(m, f"{k}-{i}") for i, m in enumerate(held)]
-        tasks.append(
-            {
-                "data": {"image": image, "original_file_name": held[0].image},
-                "predictions": [{"model_version": held[0].model, "result": strokes}],
-            }
-        )
+        data = {"image": image, "original_file_name": held[0].image}
+        found = [{"model_version": held[0].model, "result": strokes}]
+        tasks.append({"data": data, "predictions": found})
     write_file(path, json.dumps(tasks).encode())
 
 
@@ -158,8 +154,7 @@ def _cvat(path: Path, masks: Sequence[ExportedMask], *_: object) -> None:
 
     root = ElementTree.Element("annotations")
     ElementTree.SubElement(root, "version").text = "1.1"
-    for number, (_, own) in enumerate(groupby(masks, attrgetter("scene"))):
-        held = list(own)
+    for number, held in enumerate(grouped(masks, attrgetter("scene")).values()):
         height, width = held[0].mask.shape
         image = ElementTree.SubElement(
             root, "image", id=str(number), name=held[0].image or held[0].file,

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.plans import display_names
 from segmeter.core.scenes import Scene
@@ -27,6 +28,7 @@ Rounds = Literal["last", "best", "all"] | int
 
 _COLUMNS = 'dataset, scene, model, "user", protocol, target, label, round, mask'
 _MADE_BY = ("model", "user", "protocol")
+_PLACE = itemgetter("dataset", "scene")
 _SESSION = 'partition by model, dataset, scene, target, "user", protocol'
 
 
@@ -128,7 +130,7 @@ def _exported(row: Mapping[str, Any], scene: Scene, file: str) -> ExportedMask:
 
 def masks_of(run: Run, rounds: Rounds = "last") -> Iterator[tuple[dict[str, Any], Mask]]:
     """The masks of a run with the facts of their rows, decoded in the sizes of their scenes."""
-    for (dataset, name), own in _by_scene(_rows(run, rounds)):
+    for (dataset, name), own in grouped(_rows(run, rounds), _PLACE).items():
         scene = _scene(run, dataset, name)
         for row in own:
             yield row, _decoded(row.pop("mask"), scene)
@@ -204,10 +206,6 @@ def _rows(run: Run, rounds: Rounds) -> list[dict[str, Any]]:
     return rows
 
 
-def _by_scene(rows: list[dict[str, Any]]) -> Iterator[tuple[tuple[str, str], Any]]:
-    return groupby(rows, key=itemgetter("dataset", "scene"))
-
-
 def _scene(run: Run, dataset: str, scene: str) -> Scene:
     try:
         return run.scene(dataset, scene)
@@ -221,7 +219,7 @@ def _scene(run: Run, dataset: str, scene: str) -> Scene:
 def _label_values(run: Run, rows: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
     """Values by dataset and target, the same in all cases: the data's own, or else free ones."""
     found: dict[str, dict[str, int]] = {}
-    for (dataset, name), own in _by_scene(rows):
+    for (dataset, name), own in grouped(rows, _PLACE).items():
         scene = _scene(run, dataset, name)
         known = found.setdefault(dataset, {})
         for target in dict.fromkeys(row["target"] for row in own):

@@ -86,7 +86,7 @@ class VideoFolder(SceneSet[Files]):
             return read_sequence(self.card.name, scene, files, sparse)
 
         card = own_card(place.resolve().stem or "videos", self.recognised)
-        super().__init__(card, chosen, read, Files.files)
+        super().__init__(card, chosen, read, lambda _, held: held.files())
 
 
 @catalogue.datasets.add("mini-video", "12 frames of a swan, built in")

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped
-from segmeter.core.masks import Mask
+from segmeter.core.masks import Bits, Mask
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.stored import Grid, Stored, check_bytes, check_claim, need
 
@@ -27,7 +27,7 @@ _STRUCTURES = "1.2.840.10008.5.1.4.1.1.481.3"
 _DAMAGED = "holds DICOM that cannot be read"
 _UNEVEN = 0.1  # of the usual gap: tables of positions are rounded to hundredths
 _RESCALE = {"Slope": 1, "Intercept": 0}
-Objects = Iterator[tuple[str, npt.NDArray[np.bool_]]]
+Objects = Iterator[tuple[str, Bits]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,11 +297,7 @@ def _contoured(series: Series, file: Path, record: Any) -> Objects:
 
 
 def _fill(
-    series: Series,
-    file: Path,
-    points: npt.NDArray[np.float64],
-    inside: npt.NDArray[np.bool_],
-    edges: npt.NDArray[np.bool_],
+    series: Series, file: Path, points: npt.NDArray[np.float64], inside: Bits, edges: Bits
 ) -> None:
     from skimage import measure
 

@@ -9,10 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from segmeter.core.errors import BadInput
 from segmeter.core.wording import counted
+from segmeter.datasets.data_roots import folders_in, named_folder
 from segmeter.datasets.groups import read_table
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.cases import Case, Naming
@@ -98,7 +98,7 @@ def _collected(folder: Path, depth: int = 0) -> Layout:
         if found is not None and found.cases:
             return found
     own = _same_folder(folder)
-    below = _folders(folder) if depth < _DEEPEST else []
+    below = folders_in(folder) if depth < _DEEPEST else []
     inner = {p.name: _collected(p, depth + 1) for p in below if not _is_series(p)}
     own = _merged(own, {name: one for name, one in inner.items() if one.cases or one.unused})
     dicom = _dicom(folder) if depth == 0 else None
@@ -150,7 +150,7 @@ def _decathlon(folder: Path) -> Layout | None:
 
 def _totalsegmentator(folder: Path) -> Layout | None:
     """Folders of one case: the scan, and `segmentations` with a file per structure."""
-    inside = [folder] if (folder / "segmentations").is_dir() else _folders(folder)
+    inside = [folder] if (folder / "segmentations").is_dir() else folders_in(folder)
     found = Layout("TotalSegmentator folder")
     for case in inside:
         named = {case_name(p).lower(): p for p in _volumes(case)}
@@ -167,9 +167,7 @@ def _totalsegmentator(folder: Path) -> Layout | None:
 
 def _two_folders(folder: Path) -> Layout | None:
     """`images` and `labels`, paired by name."""
-    below = {p.name.lower(): p for p in _folders(folder)}
-    left = next((below[n] for n in _IMAGE_FOLDERS if n in below), None)
-    right = next((below[n] for n in _LABEL_FOLDERS if n in below), None)
+    left, right = (named_folder(folder, names) for names in (_IMAGE_FOLDERS, _LABEL_FOLDERS))
     if left is None or right is None:
         return None
     images = _images(_volumes(left))
@@ -228,7 +226,7 @@ def _paired(
     images: Mapping[str, tuple[Path, ...]],
     labels: Mapping[str, Mapping[str, Path]],
 ) -> Layout:
-    naming = _naming(_dataset_json(folder))
+    naming = _naming(folder)
     both = sorted(images.keys() & labels.keys())
     found = Layout(what, {n: Case(n, images[n], _readers(labels[n]), naming=naming) for n in both})
     bare, stray = sorted(images.keys() - labels.keys()), sorted(labels.keys() - images.keys())
@@ -248,7 +246,7 @@ def _dicom(folder: Path) -> Layout | None:
     if not files:
         return None
     series, left = walk_dicom(files)
-    found, naming = Layout("DICOM series"), _naming(_dataset_json(folder))
+    found, naming = Layout("DICOM series"), _naming(folder)
     labels = [{} if s.structures else _labels_of(folder, s, series) for s in series]
     used = [i for i, one in enumerate(series) if one.structures or labels[i]]
     names = _series_names(folder, [series[i] for i in used])
@@ -295,7 +293,7 @@ def _labels_of(root: Path, one: DicomSeries, series: Sequence[DicomSeries]) -> M
         place = place.parent
     names = {one.folder.name, *one.folder.relative_to(place).parts}
     for up in (place, *place.parents):
-        folders = [up, *(p for p in _folders(up) if p.name.lower() in _LABEL_FOLDERS)]
+        folders = [up, *(p for p in folders_in(up) if p.name.lower() in _LABEL_FOLDERS)]
         files = [p for folder in folders for p in _volumes(folder) if _core(case_name(p)) in names]
         if files:
             return _readers({case_name(p): p for p in files})
@@ -314,7 +312,7 @@ def _table(file: Path) -> Layout:
     if not rows:
         raise BadInput(f"'{file}' has no pair; give each image and its label map a line")
     cases: Cases = {}
-    naming = _naming(_dataset_json(file.parent))
+    naming = _naming(file.parent)
     for number, row in enumerate(rows, start=2):
         if not row["image"] or not row["label"]:
             raise BadInput(f"'{file}', line {number}: image or label is empty")
@@ -346,10 +344,6 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (Path(root, name) for name in sorted(files) if name[0] != ".")
 
 
-def _folders(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.iterdir() if p.is_dir() and p.name[0] != ".")
-
-
 def _volumes(folder: Path) -> list[Path]:
     return sorted(p for p in folder.iterdir() if is_volume(p)) if folder.is_dir() else []
 
@@ -366,21 +360,17 @@ def _core(name: str) -> str:
     return _LABEL_WORDS.sub("", bare).strip("-_. ") or name
 
 
-def _dataset_json(folder: Path) -> Mapping[str, Any]:
-    file = folder / "dataset.json"
-    if not file.is_file():
-        return {}
-    with named_errors(file, "is not JSON"):
-        content = json.loads(file.read_text(encoding="utf-8-sig"))
-    return content if isinstance(content, dict) else {}
-
-
-def _naming(content: Mapping[str, Any]) -> Naming:
-    """Labels and channels of `dataset.json`.
+def _naming(folder: Path) -> Naming:
+    """Labels and channels of `dataset.json`, where a folder has one.
 
     nnU-Net writes name to value, with lists of values for regions and `ignore` for voxels that
     are not scored; the decathlon writes value to name.
     """
+    file = folder / "dataset.json"
+    with named_errors(file, "is not JSON"):
+        content = json.loads(file.read_text(encoding="utf-8-sig")) if file.is_file() else None
+    if not isinstance(content, dict):
+        return Naming()
     labels = content.get("labels")
     channels = content.get("channel_names") or content.get("modality")
     names: dict[int, str] = {}

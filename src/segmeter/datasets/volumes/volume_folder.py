@@ -54,7 +54,8 @@ class VolumeSet(SceneSet[Case]):
         def read(_: str, case: Case) -> FileVolume:
             return FileVolume(case, card.name, options)
 
-        super().__init__(replace(card, missing=layout.missing()), layout.cases, read, Case.files)
+        noted = replace(card, missing=layout.missing())
+        super().__init__(noted, layout.cases, read, lambda _, case: case.files())
 
 
 @catalogue.datasets.add("volumes", "your own folder of volumes and label maps")
@@ -197,7 +198,7 @@ class MiniVolumes(SceneSet[None]):
 
     def __init__(self) -> None:
         card, scenes = card_of("mini-volumes"), dict.fromkeys(_SCENES)
-        super().__init__(card, scenes, lambda scene, _: MiniVolume(scene), lambda _: (_DATA,))
+        super().__init__(card, scenes, lambda scene, _: MiniVolume(scene), lambda *_: (_DATA,))
 
     def fingerprint(self) -> str:
         return fingerprint("mini-volumes", _DATA.read_bytes())
@@ -291,5 +292,5 @@ class Cvpr25(SceneSet[tuple[Path, Path]]):
             raise NotFound(f"no .npz file in '{path}'")
         card = replace(own_card(folder.resolve().name), citation=_CITATION)
         super().__init__(
-            card, cases, lambda _, files: ChallengeCase(card.name, *files), lambda files: files
+            card, cases, lambda _, files: ChallengeCase(card.name, *files), lambda _, files: files
         )

@@ -21,7 +21,7 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Pixels, Target, size_in_words
 from segmeter.core.seeds import generator
-from segmeter.datasets.data_roots import ImageItem, ImageSet, read_list, set_folder
+from segmeter.datasets.data_roots import ImageSet, read_list, set_folder
 from segmeter.datasets.image_files import image_size, read_rgb
 from segmeter.datasets.zeroshot import mask_readers
 from segmeter.datasets.zeroshot.mask_readers import Item, Size
@@ -95,12 +95,13 @@ class Listed(ImageSet):
             chosen = {scene: chosen[scene] for scene in wanted}
         if not chosen:
             raise NotFound(f"dataset '{card.name}': no image with masks in its folder")
-        made = {
-            name: ImageItem(item.image, partial(_targets, f"{card.name}/{name}", item, selection),
-                            item.files)
-            for name, item in chosen.items()
-        }  # fmt: skip
-        super().__init__(card, made, pixels=partial(_pixels, selection.most_side))
+        super().__init__(
+            card,
+            {name: item.image for name, item in chosen.items()},
+            lambda name: _targets(f"{card.name}/{name}", chosen[name], selection),
+            lambda name, image: (image, *chosen[name].files),
+            partial(_pixels, selection.most_side),
+        )
         self._sample = selection.sample
 
     @property
@@ -124,7 +125,7 @@ class Listed(ImageSet):
     @cached_property
     def _counts(self) -> dict[str, int]:
         """How many masks each image has; every file of masks is read once for it."""
-        return {name: len(list(item.targets())) for name, item in self._sources.items()}
+        return {name: len(self._read(name, at).targets) for name, at in self._sources.items()}
 
 
 def _targets(name: str, item: Item, selection: Selection) -> Iterator[Target]:
