@@ -348,9 +348,11 @@ class FirstClicks:
     swapped: bool
 
 
-def first_clicks(model: Any, dataset: str = "mini", clicks: int = 5) -> Iterator[FirstClicks]:
+def first_clicks(
+    model: Any, dataset: str = "mini", clicks: int = 5, images: int = 3
+) -> Iterator[FirstClicks]:
     """Click on each object of the first built-in images."""
-    for _, scene in _scenes(None, dataset, None, 3):
+    for _, scene in _scenes(None, dataset, None, images):
         encoded = model.encode(scene)
         for target in scene.targets:
             made = _rounds(scene, target, encoded, "centre-click", clicks, 0)
