@@ -14,6 +14,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -94,10 +95,17 @@ def options_of(command: str) -> str:
 
 def _parameters(command: str, flag: str = "") -> list[Any]:
     """The parameters of a command without `--help`, or the one with a flag."""
-    found: Any = typer.main.get_command(commands())
-    for word in command.split():
-        found = found.commands[word]
+    found = _command(command)
     return [p for p in found.params if p.name != "help" and (not flag or flag in p.opts)]
+
+
+@cache
+def _command(name: str) -> Any:
+    """The command of these words; each group is built once, which takes most of the time."""
+    if not name:
+        return typer.main.get_command(commands())
+    group, _, last = name.rpartition(" ")
+    return _command(group).commands[last]
 
 
 def _table(parameters: list[Any]) -> str:

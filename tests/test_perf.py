@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import runpy
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,27 +45,36 @@ def test_every_script_starts(python: Interpreter, tmp_path: Path) -> None:
     assert done.stdout.count("started ") == len(scripts)
 
 
-def test_the_decoder_s_paths_are_measured_with_tiny_sizes(python: Interpreter) -> None:
+@pytest.fixture
+def printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """Run a script in this process, which has imported most of what it needs."""
+
+    def run(script: str, *words: object) -> str:
+        monkeypatch.setattr(sys, "argv", [script, *map(str, words)])
+        runpy.run_path(str(ROOT / "perf" / script), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_the_decoder_s_paths_are_measured_with_tiny_sizes(printed: Callable[..., str]) -> None:
     pytest.importorskip("torch")
-    tiny = ["--side", "64", "--clicks", "2", "--repeats", "1", "--device", "cpu"]
-    done = python.run("perf/decoder_paths.py", *tiny, folder=ROOT)
-    assert done.returncode == 0, done.stderr
+    tiny = ("--side", 64, "--clicks", 2, "--repeats", 1, "--device", "cpu")
+    said = printed("decoder_paths.py", *tiny)
     for path in ("captured graphs", "eager", "one pass"):
-        assert f"{path}  " in done.stdout
+        assert f"{path}  " in said
 
 
-def test_the_size_of_a_page_is_measured_with_tiny_sizes(python: Interpreter) -> None:
-    tiny = ("--dataset", "drawn", "--images", 2, "--rounds", 2)
-    done = python.run("perf/page_size.py", *tiny, folder=ROOT)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("2 images") == 3
-    assert "page: " in done.stdout
+def test_the_size_of_a_page_is_measured_with_tiny_sizes(printed: Callable[..., str]) -> None:
+    said = printed("page_size.py", "--dataset", "drawn", "--images", 2, "--rounds", 2)
+    assert said.count("2 images") == 3
+    assert "page: " in said
 
 
 def test_videos_in_one_pass_have_the_rows_of_one_protocol_after_the_other(
-    python: Interpreter,
+    printed: Callable[..., str],
 ) -> None:
-    tiny = ("--model", "disc", "--frames", 3, "--rounds", 3)
-    done = python.run("perf/video.py", *tiny, folder=ROOT)
-    assert done.returncode == 0, done.stderr
-    assert "rows equal: True" in done.stdout
+    said = printed("video.py", "--model", "disc", "--frames", 3, "--rounds", 3)
+    assert "rows equal: True" in said

@@ -214,6 +214,7 @@ def test_people_and_a_simulated_user_are_compared_on_volumes(
         write_run(found, others, study.plan, study.stimuli, tmp_path / "run")
 
 
+@pytest.mark.usefixtures("encoded_once")
 def test_people_simulated_at_the_server_play_what_run_noc_plays_with_mobilesam(
     begin: Callable[..., RunningStudy], visit: Any, tmp_path: Path, real_weights: Path
 ) -> None:

@@ -300,6 +300,7 @@ def test_the_interval_of_the_mean_distance_of_clicks_covers_the_true_mean() -> N
     assert 88 <= covered <= 99
 
 
+@pytest.mark.usefixtures("encoded_once")
 def test_simulated_people_use_the_weights_that_are_given(
     begin: Callable[..., RunningStudy], real_weights: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
