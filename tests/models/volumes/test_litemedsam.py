@@ -73,6 +73,7 @@ def test_weights_of_another_network_are_refused(real_weights):
         catalogue.models.make("litemedsam", weights=str(real_weights / "mobile-sam"))
 
 
+@pytest.mark.usefixtures("encoded_once")
 def test_a_click_is_refused_by_a_model_that_takes_boxes_only(model):
     encoded = model.encode(drawn_scene())
     for prompt in (Click((40, 60)), Scribble(((40, 60), (41, 60)))):
