@@ -396,8 +396,11 @@ def test_a_run_with_real_weights_keeps_the_order(
     plan = Plan(
         "tetris", (Spec("mobile-sam", {"device": "cpu"}),), (Spec("grabcut"),),
         users=(Spec("worst-click", {"steps": 2}), Spec("best-click", {"steps": 2})),
-        rounds=1, limit=1, protocols=("published", "corrected"), options={"exhaustive": 0},
+        rounds=1, sample=1, seed=61, protocols=("published", "corrected"),
+        options={"exhaustive": 0},
     )  # fmt: skip
+    scenes = catalogue.datasets.make("grabcut", data=real_data).scenes()
+    assert plan.scenes_of("grabcut", scenes) == ["llama"]  # other tests have it encoded
     run_plan(plan, tmp_path / "run", roots=Roots(real_data, real_weights), workers=0)
     run = Run.open(tmp_path / "run", Roots(real_data, real_weights))
     assert not run.sql("select * from errors").num_rows

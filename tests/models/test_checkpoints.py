@@ -32,6 +32,8 @@ from segmeter.models import checkpoints, weights  # noqa: E402
 from segmeter.models.checkpoints import is_unused, source_name  # noqa: E402
 from segmeter.models.sam._loading import SamNetwork  # noqa: E402
 
+from .weight_rule import rule_tensor  # noqa: E402
+
 FILE = Path("a file")
 BESIDE = {"optimizer": {"state": {}}, "epoch": 3, "scaler": {"scale": 1.0}}
 CONTAINERS = {
@@ -263,29 +265,6 @@ def test_a_trainers_arrays_and_scalars_are_read_and_its_objects_refused(tmp_path
         weights.read(tmp_path / "args.pth")
 
 
-def rule_tensor(name: str, shape: tuple[int, ...]) -> Any:
-    """The deterministic weights of `golden/networks/RULE.md`."""
-    rng = np.random.default_rng(zlib.crc32(name.encode()))
-    last = name.rpartition(".")[2]
-    if last == "num_batches_tracked":
-        return torch.zeros(shape, dtype=torch.int64)
-    if last == "running_var":
-        return torch.from_numpy(rng.uniform(1.0, 3.0, shape).astype(np.float32))
-    normal = rng.standard_normal(shape)
-    tokens = ("_token.weight", "_tokens.weight", "_embed.weight")
-    if last == "running_mean":
-        made = 0.1 * normal
-    elif last == "weight" and len(shape) == 1:
-        made = 1.0 + 0.1 * normal
-    elif len(shape) <= 1:
-        made = 0.05 * normal
-    elif last != "weight" or "embeddings." in name or name.endswith(tokens):
-        made = 0.5 * normal
-    else:
-        made = normal / np.sqrt(np.prod(shape[1:]))
-    return torch.from_numpy(made.astype(np.float32))
-
-
 PROMPTED = ("point", "box", "points_mask")
 
 
@@ -301,7 +280,7 @@ def compare_with_rule(tmp_path: Path, golden: Path, real_data: Path, name: str) 
     folder = golden / "checkpoints"
     expected = json.loads(gzip.decompress((folder / "rule_cases.json.gz").read_bytes()))
     shapes = manifests(golden)[name]
-    state = {key: rule_tensor(key, tuple(shape)) for key, shape in shapes.items()}
+    state = {k: torch.from_numpy(rule_tensor(k, tuple(shape))) for k, shape in shapes.items()}
     file = tmp_path / f"{name}.pth"
     torch.save({"model": state} if "sam2" in name else state, file)
     del state

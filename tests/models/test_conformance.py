@@ -28,7 +28,7 @@ WHOLE = [entry.name for entry in catalogue.models if not catalogue.required(entr
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_registered_model_conforms(name: str, request: pytest.FixtureRequest) -> None:
-    if name.startswith("sam2"):  # that SAMs encode alike every time is seen on MobileSAM
+    if name in ("sam2-hiera-tiny", "litemedsam"):  # MobileSAM shows that SAMs encode alike
         request.getfixturevalue("encoded_once")
     torch = pytest.importorskip("torch")
     torch.set_num_threads(1)

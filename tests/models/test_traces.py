@@ -22,9 +22,9 @@ from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Target
 
 SESSIONS = [
-    ("sam2-hiera-tiny", "GrabCut", "189080"),  # the second click is negative: nothing is fed
-    ("sam2-hiera-tiny", "Berkeley", "101085"),  # falls back to one of three at the first click
-    ("mobile-sam", "GrabCut", "189080"),
+    # It falls back to one of three at the first click; nothing is fed to the second, a negative.
+    ("sam2-hiera-tiny", "GrabCut", "189080"),
+    ("mobile-sam", "GrabCut", "llama"),
 ]
 
 

@@ -21,6 +21,7 @@ from segmeter.core.errors import BadInput, RunConflict
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Image, Target
 from segmeter.core.users import Observation
+from segmeter.models.conformance import drawn_scene
 from segmeter.models.sam._loading import SamNetwork
 from segmeter.models.sam.model import Kind, Sam
 from segmeter.training.annotation_rounds import AnnotatedObject, round_losses, schedule
@@ -235,14 +236,15 @@ def test_the_public_function_trains_and_measures_the_change(
     assert made.weights.is_file()
 
 
+@pytest.mark.usefixtures("encoded_once")
 @pytest.mark.parametrize("name", ["mobile-sam", "sam2-hiera-tiny"])
 def test_trained_weights_of_a_real_sam_are_opened_by_its_name(
     name: str, real_weights: Path, tmp_path: Path
 ) -> None:
-    """About 5 s each: the real networks at their own size, one image and one step."""
+    """The real networks at their own size, one step on the image of the conformance tests."""
     model = segmeter.load_model(name, real_weights)
     before = decoder_of(model)
-    (one,) = encoded_scenes(model, scenes(1))
+    (one,) = encoded_scenes(model, [drawn_scene()])
     settings = DecoderSettings(
         steps=1, batch=1, rounds=1, rate=1e-3, warmup=1, validate_every=1, most_clicks=1, goal=1.0
     )

@@ -137,18 +137,8 @@ def test_published_takes_every_step_and_stays_fractional(encoded):
     assert any(c != round(c) for trial in best.trials[1:] for c in trial.point)
 
 
-def test_sessions_followed_together_are_followed_as_alone(encoded):
+def test_sessions_too_large_for_memory_are_followed_alone_to_the_same_clicks(encoded, monkeypatch):
     observations = [observation(encoded, "corrected"), observation(encoded, "published")]
-    together = follow(observations, ["best", "worst"], steps=2)
-    for now, direction, attempt in zip(observations, ["best", "worst"], together, strict=True):
-        (alone,) = follow([now], [direction], steps=2)
-        for a, b in zip(alone.trials, attempt.trials, strict=True):
-            assert a.point == pytest.approx(b.point, abs=0.05)
-            assert a.iou == pytest.approx(b.iou, abs=1e-3)
-
-
-def test_sessions_too_large_for_memory_are_followed_in_halves(encoded, monkeypatch):
-    observations = [observation(encoded, "corrected"), observation(encoded, "corrected")]
     together = follow(observations, ["best", "worst"], steps=2)
     monkeypatch.setitem(adversary.PIXELS_AT_ONCE, "cpu", 1)
     movable = []
@@ -162,6 +152,9 @@ def test_sessions_too_large_for_memory_are_followed_in_halves(encoded, monkeypat
     assert movable == [2, 1, 1]
     for one, other in zip(together, halves, strict=True):
         assert one.chosen.iou == pytest.approx(other.chosen.iou, abs=1e-3)
+        for a, b in zip(one.trials, other.trials, strict=True):
+            assert a.point == pytest.approx(b.point, abs=0.05)
+            assert a.iou == pytest.approx(b.iou, abs=1e-3)
 
 
 def test_a_model_without_slope_is_refused(encoded):

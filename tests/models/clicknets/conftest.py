@@ -2,35 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-
-def rule_tensor(key, shape, floating):
-    """The tensor that the rule gives to a key of a state dict."""
-    rng = np.random.default_rng(zlib.crc32(key.encode()))
-    last = key.rpartition(".")[2]
-    if not floating:
-        return np.zeros(shape, np.int64)
-    if last == "running_var":
-        return rng.uniform(1.0, 3.0, shape).astype(np.float32)
-    if last == "scale":
-        return np.full(shape, -4.0, np.float32)
-    normal = rng.standard_normal(shape)
-    if last == "running_mean":
-        value = 0.1 * normal
-    elif last == "weight" and len(shape) == 1:
-        value = 1.0 + 0.1 * normal
-    elif len(shape) <= 1:
-        value = 0.05 * normal
-    elif last != "weight":
-        value = 0.5 * normal
-    else:
-        value = normal / np.sqrt(np.prod(shape[1:]))
-    return value.astype(np.float32)
+from ..weight_rule import rule_tensor
 
 
 def fill(network, factors=None):
@@ -40,7 +17,8 @@ def fill(network, factors=None):
     state = {}
     for key, tensor in network.state_dict().items():
         value = rule_tensor(key, tuple(tensor.shape), tensor.is_floating_point())
-        value = value * np.float32((factors or {}).get(key, 1)) if value.ndim else value
+        if key in (factors or {}):
+            value = value * np.float32(factors[key])
         state[key] = torch.from_numpy(np.asarray(value)).reshape(tensor.shape)
     network.load_state_dict(state)
     return network.eval()

@@ -129,7 +129,7 @@ def test_sets_are_eroded_by_a_square_and_counted(height: int, width: int) -> Non
 def test_half_precision_changes_real_scores_by_no_more_than_stated(real_weights, real_data) -> None:
     """What `single_click_scores` states, on a few clicks of an image."""
     model = catalogue.models.make("mobile-sam", weights=real_weights, device="cpu")
-    scene = catalogue.datasets.make("grabcut", data=real_data).load("189080")
+    scene = catalogue.datasets.make("grabcut", data=real_data).load("llama")
     thing = scene.targets[0]
     rows, columns = np.nonzero(thing.mask.dense())
     points = np.stack([rows, columns], axis=1)[:: len(rows) // 2]

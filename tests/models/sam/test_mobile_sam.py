@@ -26,6 +26,8 @@ from segmeter.models.sam._loading import SamNetwork  # noqa: E402
 from segmeter.models.sam._prompt_batches import Policy  # noqa: E402
 from segmeter.models.sam._vit import TinyVit  # noqa: E402
 
+from ..weight_rule import rule_tensor  # noqa: E402
+
 UNUSED = ("image_encoder.norm_head.", "image_encoder.head.")
 
 
@@ -52,7 +54,7 @@ def test_names_shapes_and_weights_by_rule_are_the_originals(folder: Path) -> Non
     assert sorted(own) == sorted(row[0] for row in theirs)
     for key, shape, dtype, crc in theirs:
         assert list(own[key].shape) == shape
-        tensor = rule_tensor(key, own[key])
+        tensor = rule_tensor(key, tuple(shape), own[key].is_floating_point())
         assert str(tensor.dtype) == dtype
         assert f"{zlib.crc32(tensor.tobytes()):08x}" == crc
 
@@ -154,37 +156,11 @@ def ruled(factors: dict[str, float]) -> SamNetwork:
     network = SamNetwork(TinyVit())
     state = network.parts.state_dict()
     for key, tensor in state.items():
-        value = rule_tensor(key, tensor)
+        value = rule_tensor(key, tuple(tensor.shape), tensor.is_floating_point())
         if key in factors:
             value = value * np.float32(factors[key])
         tensor.copy_(torch.from_numpy(np.asarray(value)))
     return network
-
-
-def rule_tensor(key: str, like: Any) -> Any:
-    """The tensor that the weight rule gives for a key and shape."""
-    shape = tuple(like.shape)
-    rng = np.random.default_rng(zlib.crc32(key.encode()))
-    last = key.rpartition(".")[2]
-    if not like.dtype.is_floating_point:
-        return np.zeros(shape, dtype=np.int64)
-    if last == "running_var":
-        return rng.uniform(1.0, 3.0, shape).astype(np.float32)
-    normal = rng.standard_normal(shape)
-    embedded = "embeddings." in key or key.endswith(
-        ("_token.weight", "_tokens.weight", "_embed.weight")
-    )
-    if last == "running_mean":
-        value = 0.1 * normal
-    elif last == "weight" and len(shape) == 1:
-        value = 1.0 + 0.1 * normal
-    elif len(shape) <= 1:
-        value = 0.05 * normal
-    elif last != "weight" or embedded:
-        value = 0.5 * normal
-    else:
-        value = normal / np.sqrt(np.prod(shape[1:]))
-    return value.astype(np.float32)
 
 
 def decode(network: SamNetwork, case: str) -> tuple[Any, Any, Any, Any]:

@@ -2,7 +2,7 @@
 
 Golden values: `golden/volumes/litemedsam`. Probes agree to 1e-3 and masks to an IoU of
 0.995, as proposed there; here they are equal but for rounding. All 32 boxes are tried with
-SEGMETER_ALL_BOXES=1, else five slices, one of each file and size.
+SEGMETER_ALL_BOXES=1, else three slices: a high one, one that is reduced, and a wide one of MR.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def model(real_weights):
 
 
 def chosen(cases):
-    """A slice of each file, or all of them."""
+    """A slice of each file but the spleen's, which is enlarged as others are; or all of them."""
     if os.environ.get("SEGMETER_ALL_BOXES"):
         return cases
-    return list({case["image"]: case for case in cases}.values())
+    return list({c["image"]: c for c in cases if "Spleen" not in c["image"]}.values())
 
 
 def test_boxes_on_real_slices_are_answered_as_by_the_packages_own_network(model, golden, real_data):
@@ -73,6 +73,7 @@ def test_weights_of_another_network_are_refused(real_weights):
         catalogue.models.make("litemedsam", weights=str(real_weights / "mobile-sam"))
 
 
+@pytest.mark.usefixtures("encoded_once")
 def test_a_click_is_refused_by_a_model_that_takes_boxes_only(model):
     encoded = model.encode(drawn_scene())
     for prompt in (Click((40, 60)), Scribble(((40, 60), (41, 60)))):
