@@ -185,3 +185,14 @@ def test_sessions_are_listed_whatever_the_benchmark(tmp_path: Path) -> None:
     assert 0 <= first["dice"] <= 1
     assert first["rounds"] >= 1
     assert "best_iou" not in first
+
+
+def test_a_misspelt_argument_is_refused_with_the_right_one() -> None:
+    with pytest.raises(TypeError, match=r"no argument 'protocol'; did you mean 'protocols'\?"):
+        segmeter.evaluate("disc", "drawn", protocol="corrected")  # type: ignore[call-arg]
+
+
+def test_arrays_that_are_no_dataset_are_refused_with_the_way_to_make_one() -> None:
+    pair = (np.zeros((4, 4, 3), np.uint8), np.ones((4, 4), bool))
+    with pytest.raises(BadInput, match=r"'tuple' is not a dataset; .*from_arrays"):
+        segmeter.evaluate("disc", [pair])

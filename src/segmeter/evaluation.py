@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from segmeter.api.loading import dataset_spec, listed, parsed_options, protocol_names, roots_of
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec, short
-from segmeter.core.errors import BadInput, SegmeterError, check_choice
+from segmeter.core.errors import BadInput, SegmeterError, check_choice, suggestion
 from segmeter.core.plans import Plan, display_names
 from segmeter.core.received_runs import received
 from segmeter.core.wording import counted, printable, size_text, time_text
@@ -40,7 +41,7 @@ class Execution(TypedDict, total=False):
     executor, ray_address
         `"inline"`, `"local"` or `"ray"`; the address of the Ray cluster.
     shard
-        Run one shard of the jobs, as `"1/4"`; `merge` joins them.
+        Run one shard of the jobs, such as `"1/4"`; `merge` joins them.
     rerun_changed
         Re-run jobs in `out` whose model has changed since; otherwise a changed model is an error.
     add, trust
@@ -103,7 +104,7 @@ def evaluate(
         `"corrected"`, `"published"`, `"both"` or a list of them; both by default, or with `add`
         those of the run.
     limit, sample
-        Only the first scenes of each dataset, or a random sample of so many.
+        Only the first scenes of each dataset, or a random sample of this size.
     until, options
         A goal at which sessions end, such as `"iou>=0.9"`; settings of the benchmark.
     **execution
@@ -188,6 +189,10 @@ def estimate_run(
 
 def _run(plan: Plan, objects: Objects, out: str | Path | None, roots: Roots, how: Execution) -> Run:
     """Run a plan, or resume it, and open the run."""
+    known = [*Execution.__annotations__, *signature(evaluate).parameters]
+    for name in how:
+        if name not in Execution.__annotations__:
+            raise TypeError(f"evaluate has no argument '{name}';{suggestion(name, known)}")
     workers, executor = how.get("workers", 0), how.get("executor")
     if workers and multiprocessing.parent_process() is not None:
         raise BadInput("put evaluate(workers=...) of a script under: if __name__ == '__main__':")
@@ -253,7 +258,7 @@ def _requested(
         benchmark,
         tuple(_model(thing, objects) for thing in listed(models) or listed(methods)),
         tuple(
-            dataset_spec(str(thing)) if isinstance(thing, str | Path) else _named(thing, objects)
+            dataset_spec(str(thing)) if isinstance(thing, str | Path) else _data(thing, objects)
             for thing in listed(datasets)
         ),
         kind="method" if listed(methods) else "model",
@@ -311,6 +316,16 @@ def _model(thing: Any, objects: Objects) -> Spec:
         return Spec.parse(thing)
     if not hasattr(thing, "card"):
         thing = catalogue.adapted_model(thing)
+    return _named(thing, objects)
+
+
+def _data(thing: Any, objects: Objects) -> Spec:
+    if not hasattr(thing, "card"):
+        kind = type(thing).__name__
+        raise BadInput(
+            f"an object of type '{kind}' is not a dataset; give a name, a folder or your arrays as "
+            "segmeter.Dataset.from_arrays(images, masks)"
+        )
     return _named(thing, objects)
 
 

@@ -107,7 +107,7 @@ def test_a_groups_file_splits_by_its_columns(run, tmp_path):
 
 
 def test_what_rows_do_not_know_is_said_with_what_they_do(run):
-    with pytest.raises(BadInput, match="under 'age'; rows know class, size"):
+    with pytest.raises(BadInput, match="under 'age'; available: class, size"):
         breakdown(run.benchmark, run, "age")
 
 

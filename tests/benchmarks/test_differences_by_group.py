@@ -94,5 +94,5 @@ def test_the_command_compares_by_group(run: Run, capsys: pytest.CaptureFixture[s
 
 
 def test_a_heading_that_no_target_has_is_refused(run: Run) -> None:
-    with pytest.raises(BadInput, match="no mask has a group under 'colour'; rows know class"):
+    with pytest.raises(BadInput, match="no mask has a group under 'colour'; available: class"):
         differences_by_group(run.benchmark, run, "colour")

@@ -216,7 +216,7 @@ def test_a_person_who_draws_boxes_gives_prompts_not_clicks(tmp_path: Path) -> No
     assert isinstance(answer, Answer)
     assert "prompts" in answer.text
     assert "clicks" not in answer.text + answer.detail
-    assert "3 images are too few for any significant difference" in answer.detail
+    assert "not tested: 3 images, 6 needed" in answer.detail
 
 
 def test_failures_lead_to_the_hardest_objects(sections: list[Section]) -> None:

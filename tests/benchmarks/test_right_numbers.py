@@ -158,7 +158,7 @@ def test_the_paper_table_counts_objects_where_models_lack_some() -> None:
     assert "not scored on the same objects" in table.caption
     blocks = sections_of(few)[0].blocks
     assert isinstance(blocks[0], Note)
-    assert "disc is missing" in blocks[0].text
+    assert "disc has no result" in blocks[0].text
     board = next(block for block in blocks if isinstance(block, Table))
     assert board.columns[1].title == "n"
     assert "some models lack objects" in board.caption

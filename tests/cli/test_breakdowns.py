@@ -54,7 +54,7 @@ def test_the_page_shows_the_split_and_a_slip_is_told(run: Path, typed: Typed) ->
     to = run.parent / "page.html"
     assert typed("report", run, "--by", "boundary", "--out", to)[0] == 0
     assert "Results by boundary" in to.read_text()
-    with pytest.raises(BadInput, match=r"rows know .*shape"):
+    with pytest.raises(BadInput, match=r"available: .*shape"):
         splits(Run.open(run).benchmark, Run.open(run), "colour")
 
 

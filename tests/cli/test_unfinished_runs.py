@@ -15,7 +15,7 @@ from segmeter.core.scenes import Scene
 from segmeter.models.synthetic import Oracle
 
 Typed = Callable[..., tuple[int, str, str]]
-MISSING = "Unfinished: 2 of 4 scenes of drawn: stops is missing 002, 003 (not run yet; the same"
+MISSING = "Unfinished: stops has no result for 2 of 4 scenes of drawn: 002, 003 (not run yet; the"
 
 
 class Stops(Oracle):
@@ -91,7 +91,7 @@ def test_a_model_without_results_is_not_called_the_only_model(
     code, _, err = typed("compare", alone)
     assert code == 2
     assert "only 'synthetic-noisy' has results" in err
-    assert "0 of 4 scenes of drawn: stops is missing" in flat(err)
+    assert "stops has no result for 4 of 4 scenes of drawn" in flat(err)
 
 
 def test_a_complete_run_has_no_such_sentence(typed: Typed, tmp_path: Path) -> None:

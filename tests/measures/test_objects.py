@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.measures.boundaries import morphological_f, object_boundary_f
 from segmeter.measures.objects import boundary_iou, dice, iou, precision, recall
@@ -100,3 +102,10 @@ def test_turned_masks_have_the_same_values(
         a, b = (Mask.of(m.dense()[::-1]) for m in (ground_truth, prediction))
         for measure in (*REGION, boundary_iou):
             assert measure(a, b) == pytest.approx(measure(ground_truth, prediction))
+
+
+@pytest.mark.parametrize("name", ["iou", "dice", "boundary-iou", "hd95"])
+def test_masks_of_different_size_are_refused_even_if_one_is_empty(name: str) -> None:
+    one, other = np.ones((6, 8), bool), np.zeros((5, 5), bool)
+    with pytest.raises(BadInput, match="masks of different size, 6 x 8 and 5 x 5"):
+        catalogue.measures.make(name)(one, other)

@@ -150,7 +150,7 @@ def test_a_replay_opens_at_the_round_that_reaches_the_goal(specimen: ModuleType)
 def test_numbers_without_an_interval_next_to_some_with_one_are_explained() -> None:
     columns = [Column("model"), Column("clicks", digits=2)]
     bare, spread = ["a", Value(5.0, 5.0, 5.0)], ["b", Value(4.8, 4.3, 5.0)]
-    told = "A number without an interval is the same in every resample."
+    told = "No interval: a single image, or the same number in every resample."
     mixed = render(Page("t", "s", [], [Section("x", blocks=[Table("t", columns, [bare, spread])])]))
     assert told in mixed
     even = render(Page("t", "s", [], [Section("x", blocks=[Table("t", columns, [spread])])]))

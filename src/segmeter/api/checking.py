@@ -101,7 +101,7 @@ def check(
         raise BadInput(f"--page and --limit are for data, and '{thing}' is a model; leave them out")
     made = _model(thing, weights)
     name = thing if isinstance(thing, str) else made.card.name
-    tell(f"{name}: checking the rules that every model keeps")
+    tell(f"{name}: checking the rules that every model must follow")
     faults = problems_of(made)
     about = described(name) if isinstance(thing, str) else []
     own = not isinstance(thing, str) or ".py:" in thing

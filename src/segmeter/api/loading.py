@@ -239,7 +239,7 @@ def scene_of(
         pixels = np.repeat(pixels[:, :, None], 3, axis=2)
     if pixels.ndim == 3 and pixels.shape[2] in (3, 4):
         if pixels.dtype != np.uint8:
-            raise BadInput(f"an image is of uint8, not of {pixels.dtype}; scale it to 0 to 255")
+            raise BadInput(f"an image must be uint8, not {pixels.dtype}; scale it to 0 to 255")
         return Image(dataset, name, np.ascontiguousarray(pixels[..., :3]), targets)
     if pixels.ndim != 3:
         raise BadInput(

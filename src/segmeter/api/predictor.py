@@ -81,8 +81,8 @@ class Predictor:
         Parameters
         ----------
         clicks
-            Points `(y, x)` (of a volume `(z, y, x)`), each on the object; `(point, False)` clicks
-            the background. `Click` objects work as well.
+            Points `(y, x)` (of a volume `(z, y, x)`), each on the object; `(y, x, False)` or
+            `(point, False)` clicks the background. `Click` objects work as well.
         box
             `(y0, x0, y1, x1)`, or `(low, high)` with a point each.
         mask
@@ -103,7 +103,7 @@ class Predictor:
         >>> image = np.zeros((8, 8, 3), np.uint8)
         >>> image[2:5, 2:5] = 255
         >>> predictor.set_image(image)
-        >>> int(predictor.predict(clicks=[(3, 3), ((7, 7), False)]).sum())
+        >>> int(predictor.predict(clicks=[(3, 3), (7, 7, False)]).sum())
         9
         """
         session = self._started()
@@ -140,12 +140,14 @@ class Predictor:
 
 
 def as_clicks(clicks: Sequence[Any]) -> Iterator[Click]:
-    """Clicks of points, of `(point, positive)` pairs, or as they are."""
+    """Clicks of points, `(point, positive)`, `(y, x, positive)` with a bool, or as they are."""
     for given in clicks:
         if isinstance(given, Click):
             yield given
         elif len(given) == 2 and np.ndim(given[0]) == 1:
             yield Click(_point(given[0]), bool(given[1]))
+        elif isinstance(given[-1], bool | np.bool_):
+            yield Click(_point(given[:-1]), bool(given[-1]))
         else:
             yield Click(_point(given))
 

@@ -62,7 +62,7 @@ def open_run(
     cost
         A cost model (TOML): seconds of a click, a box, a failure.
     goal
-        Good enough: percent of IoU or a measure, as `"85,90"` or `"dice>=0.9"`.
+        The goal: IoU in percent or a measure, such as `"85,90"` or `"dice>=0.9"`.
     trust
         Let the run name Python files, which are then executed. Never for a run that you were sent.
 

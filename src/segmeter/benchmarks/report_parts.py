@@ -24,7 +24,7 @@ P_VALUE = page.Column("p", "Holm-corrected", 3)
 """How every table heads the p value of a difference."""
 
 _TEXT = (
-    "Pairs of models on the objects that both have. A difference is significant where its p "
+    "Pairs of models on the objects that both have. A difference is significant if its p "
     "value, corrected for all pairs of its statistic (Holm), is below 5 %."
 )
 _NOTE = (

@@ -205,7 +205,7 @@ def _by_protocol(
             for part in apart
         }
         if len(names) > 1 and len(distinct) == 1:
-            names, apart = ["both protocols"], apart[:1]
+            names, apart = ["the same in both protocols"], apart[:1]
         else:
             names = [f"protocol {name}" if name else "" for name in names]
         found |= {(dataset, user, n): part for n, part in zip(names, apart, strict=True)}

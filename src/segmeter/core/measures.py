@@ -64,6 +64,7 @@ class Measure(Generic[Given]):
             return again(**masked)
         pair = [m for name in self.parameters[:2] if isinstance(m := given.get(name), Mask)]
         if len(pair) == 2:
+            pair[0].check_frame(pair[1])  # also where one is empty and nothing is compared
             ignore = given.get("ignore", args[2] if len(args) > 2 else None)
             judged = [m.area > m.overlap(ignore) if isinstance(ignore, Mask) else m for m in pair]
             filled = sum(map(bool, judged))

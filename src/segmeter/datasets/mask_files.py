@@ -21,7 +21,7 @@ Values = npt.NDArray[Any]
 MEANING: dict[Kind, str] = {
     "binary": "binary masks, all non-zero values are foreground",
     "soft": "masks with soft edges, the object from half the highest value up",
-    "trimap": "masks with a band, 255 the object and 128 not judged",
+    "trimap": "trimaps: 255 is the object, 128 is ignored",
     "alpha": "masks in the transparency, the object from half opaque up",
     "labels": "label maps, one object per non-zero value",
     "palette": "label maps with a colour table, one object per non-zero index",

@@ -118,7 +118,7 @@ _MARK = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")
 
 protocol_note = {
     "published": "as the authors' code computes it, flaws included",
-    "corrected": "the same without known flaws",
+    "corrected": "as published, but without the known flaws",
     "paper": "as the paper's text says",
 }
 

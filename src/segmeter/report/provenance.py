@@ -16,6 +16,7 @@ from segmeter.core.measures import Measure
 from segmeter.core.plans import display_names
 from segmeter.core.received_runs import received
 from segmeter.core.sections import Column, Note, Section, Table
+from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
 from segmeter.report.exports import latex_text
 from segmeter.store import Run
@@ -90,15 +91,17 @@ def unfinished(run: Run) -> list[str]:
                 continue
             total = len(_all_scenes(part, dataset, _with_rows(part)))
             broken = sum((model, dataset, scene) in failed for scene in scenes)
-            why = "not run yet" if not broken else "failed"
-            if 0 < broken < len(scenes):
-                why = f"{broken} failed, the others not run yet"
+            jobs = [fingerprint(model, dataset, scene, size=10) for scene in scenes]
+            damaged = sum(any(job in file for file in part.damaged) for job in jobs)
+            counts = {"failed": broken, "in a damaged file": damaged}
+            counts["not run yet"] = len(scenes) - broken - damaged
+            whys = [f"{n} {why}" for why, n in counts.items() if n > 0]
+            why = whys[0].partition(" ")[2] if len(whys) == 1 else ", ".join(whys)
             remedy = "see 'Missing results' in the report" if why == "failed" else (
                 "the same command resumes the run")  # fmt: skip
             sentences.append(
-                f"Unfinished: {total - len(scenes)} of {total} scenes of "
-                f"{names.get(dataset, dataset)}: {short(label)} is missing {_named(scenes)} "
-                f"({why}; {remedy})."
+                f"Unfinished: {short(label)} has no result for {len(scenes)} of {total} scenes of "
+                f"{names.get(dataset, dataset)}: {_named(scenes)} ({why}; {remedy})."
             )
     return list(dict.fromkeys(sentences))
 
@@ -245,7 +248,9 @@ def bibtex(citations: dict[str, str]) -> str:
 
 
 def _entry(number: int, source: str, whats: Sequence[str]) -> str:
-    note = latex_text(f"used for: {', '.join(whats)}")
+    """An entry below a comment: styles print notes, and nobody cites what a paper was used for."""
+    told = latex_text(" ".join(", ".join(whats).split()))
+    comment = f"% used for: {told.replace('@', '(at)')}\n"  # an @ would begin an entry
     if source in entries():
-        return f"{entries()[source][:-2]}  note = {{{note}}},\n}}\n"
-    return f"@misc{{source{number},\n  note = {{{latex_text(source)}; {note}}},\n}}\n"
+        return comment + entries()[source]
+    return f"{comment}@misc{{source{number},\n  note = {{{latex_text(source)}}},\n}}\n"

@@ -87,7 +87,7 @@ def table_view(table: Table, palette: Palette | None = None) -> TableView:
         rows.append(views)
     note = table.note
     if any(v.numeric and v.text and v.room and not v.interval for row in rows for v in row):
-        note = f"{note} A number without an interval is the same in every resample.".strip()
+        note = f"{note} No interval: a single image, or the same number in every resample.".strip()
     dense = sum(one.room > 0 for one in layouts) > 5 or _inline_px(heads, rows) > _PAGE_PX
     return TableView(heads, rows, note, len(rows) > 2, dense)
 

@@ -36,7 +36,7 @@ class Noc(Declared):
     headline = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
     split_by = ("iou@1", "iou@3", "obeyed", "score-error")
     options = (
-        RunOption("until", str, None, "End a session at a goal, as 90 or 'iou>=0.9'."),
+        RunOption("until", str, None, "End a session at a goal, such as 90 or 'iou>=0.9'."),
         CONSISTENCY,
         *STARTS,
     )

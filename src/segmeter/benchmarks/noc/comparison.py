@@ -87,9 +87,9 @@ class Comparison:
         if clicks is None or np.isinf(self.cost.touch_up):
             return f"Objects that miss the goal are drawn by hand ({drawing})"
         return (
-            f"With {self.models[0]}, clicking pays for {clicks.value:.1f} {self.prompts} per "
-            "object: then the goal is reached or correcting by hand is faster. Drawing by hand "
-            f"takes {drawing}"
+            f"After {clicks.value:.1f} {self.prompts} with {self.models[0]}, on average, the goal "
+            "is reached or correcting by hand is faster: annotation time is of the faster way, "
+            f"and so a lower bound. Drawing by hand takes {drawing}"
         )
 
     def value(self, model: str, measure: str) -> Value:
@@ -270,8 +270,8 @@ def _opening(comparison: Comparison) -> str:
         return f"no model is clearly best; **{best}** takes the fewest seconds"
     if round(gap.value, 6) == 0:
         return f"**{best}** and **{others[0]}** need the same annotation time"
-    sure = "" if gap.significant else ", but not significantly less"
-    return f"**{best}** needs the least annotation time{sure}"
+    doubt = f" ({gap.too_few})" if gap.too_few else ", but the difference is not significant"
+    return f"**{best}** needs the least annotation time{'' if gap.significant else doubt}"
 
 
 def _better_everywhere(one: ClickSessions, other: ClickSessions, goal: Goal) -> bool:
@@ -296,8 +296,8 @@ def _needs(comparison: Comparison) -> Phrase:
         return Quantity(text, value, value.limits(digits, to="–"), measure)
 
     row = comparison.rows[best, comparison.never]
-    some = "the only object reaches" if row.targets == 1 else f"all {row.targets} objects reach"
-    never = f"{some} it"
+    some = {1: "the only object reaches", 2: "both objects reach"}
+    never = f"{some.get(row.targets, f'all {row.targets} objects reach')} it"
     if row.value:
         reach, are = ("reaches", "is") if round(row.value) == 1 else ("reach", "are")
         count = f"{row.value:.0f} of {counted(row.targets, 'object')}"
@@ -344,7 +344,7 @@ def _runner_up(comparison: Comparison) -> str:
             return f"**{best}** and **{other}** share no object, so they are not compared."
         gaps.append(d)
         amount, more = f"{abs(d.value):.{digits}f}", d.value > 0
-        sure = f"which is **{'' if d.significant else 'not '}significant**"
+        sure = d.too_few or f"which is **{'' if d.significant else 'not '}significant**"
         low, high = signed(d.low, digits), signed(d.high, digits)
         if not np.isnan(d.low) and low != high:
             sure += f" (95{TIED}% interval {low} to {high})"
@@ -355,7 +355,7 @@ def _runner_up(comparison: Comparison) -> str:
             gap = f"{amount}{TIED}s {'longer' if more else 'less'} per object, {sure}"
             same = "the same time, to a tenth of a second per object"
             told.append(f"The next, **{other}**, takes {gap if float(amount) else same}.")
-    doubtful = [d for d in gaps if not d.significant]
+    doubtful = [d for d in gaps if not d.significant and not d.too_few]
     scenes, models = len(set(comparison.groups[0].clusters)), len(comparison.models)
     if doubtful and models * (models - 1) / 2 * 2.0 ** (1 - scenes) >= 0.05:
         few = "One image is" if scenes == 1 else f"{scenes} images are"

@@ -130,8 +130,8 @@ def _numbers(comparisons: Sequence[Comparison]) -> page.Section:
         "all rounds. NoF@q counts failures: **published** also counts a success at the very last "
         "round, **corrected** only objects that never reach it. AuC is the area under IoU over "
         "the rounds. In **published** the user also keeps clicking at the corner when nothing is "
-        "wrong, and the mask fed back is dropped when the second click is negative. Bold: better "
-        "than every other model, and significantly so."
+        "wrong, and the mask fed back is dropped when the second click is negative. Bold: "
+        "significantly better than every other model."
     )
     return page.Section("Results in each protocol", text, blocks)
 
@@ -183,7 +183,7 @@ def _time(comparisons: Sequence[Comparison], run: Results) -> page.Section:
         "documentation; `--cost FILE` sets your own."
     )
     blocks += [*_touch_up(comparisons[0], groups, head), _latency(comparisons[0], groups, head)]
-    text = machines(run) and f"{machines(run)} It is in no comparison of seconds."
+    text = machines(run) and f"{machines(run)} It is not included in any comparison of seconds."
     return page.Section("Time per object", text, [*blocks, priced])
 
 
@@ -207,9 +207,10 @@ def _touch_up(
         columns[page.Column(f"time at {what} that price", "s per object", 1)] = at_price(factor)
     note = (
         "After each click a person may stop and correct the outline by hand: what is missing or "
-        f"too much, whichever is longer, beyond 3 px. A pixel costs {cost.touch_up:g} times the "
-        "price of drawing, an assumption (`touch_up` in the cost file; `segmeter clicks costs` "
-        "fits it to a log). The headline takes the cheaper way for each object."
+        f"too much, whichever is longer, beyond 3 px. Correcting a "
+        f"pixel is assumed to cost {cost.touch_up:g} x drawing one (`touch_up` in the cost file; "
+        "`segmeter clicks costs` fits it to a log). The headline takes the faster way for each "
+        "object, chosen with the ground truth: a lower bound."
     )
     title = "Stop clicking and correct by hand"
     return [page.Table.of("touch-up", measured, columns, title, note)] if measured else []
@@ -244,7 +245,7 @@ def _latency(comparison: Comparison, groups: Sequence[noc.ClickSessions], head: 
         "latency",
         groups,
         columns,
-        "Measured seconds of machines",
+        "Measured machine time",
         "Encoding is the model's median over scenes, shared by a scene's objects. Predictions are "
         "shares of batched calls, and include the network for a service; p50 and p95 are "
         "percentiles over rounds. The simulated user's own computing is not counted.",
