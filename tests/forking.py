@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import importlib.util
 import json
 import os
 import runpy
@@ -29,6 +30,7 @@ IMPORTED = (
     "skimage.measure", "segmeter.cli.app", "segmeter.evaluation", "segmeter.engine",
     "segmeter.report", "segmeter.store", "segmeter.users.error_prompts",
 )  # fmt: skip
+STUDIES = ("segmeter.study.server",)  # where the extra 'study' is installed
 
 
 class Interpreter:
@@ -107,7 +109,7 @@ def interpreter() -> Iterator[Interpreter]:
 def serve() -> None:
     """Fork for lines of stdin, and answer with numbers of processes and exit codes."""
     sys.path.pop(0)  # this folder
-    for name in IMPORTED:
+    for name in IMPORTED + (STUDIES if importlib.util.find_spec("fastapi") else ()):
         importlib.import_module(name)
     runner = importlib.import_module("segmeter.engine.runner")
     vars(runner)["default_workers"] = lambda plan: 0  # as in the process of the tests
