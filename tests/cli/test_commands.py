@@ -101,7 +101,7 @@ def test_protocols_are_in_the_title_and_share_a_table_where_they_agree(
     same = replace(row, protocol="corrected")
     _print_tables([row, same], (), cards, "object")
     shown = capsys.readouterr().out
-    assert shown.count("d, u, 4 objects, both protocols") == shown.count("2.75") == 1
+    assert shown.count("d, u, 4 objects, the same in both protocols") == shown.count("2.75") == 1
     _print_tables([row, replace(same, value=2.5)], (), cards, "object")
     shown = capsys.readouterr().out
     assert shown.count("protocol published") == shown.count("protocol corrected") == 1

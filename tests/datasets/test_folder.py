@@ -80,7 +80,7 @@ def test_masks_with_a_band_leave_it_unjudged(images, write):
     data = _masks(images, write, a=band, b=band)
     target = data.load("a").targets[0]
     assert (target.mask.area, target.ignore.area) == (15, 5)
-    assert "128 not judged" in data.recognised
+    assert "128 is ignored" in data.recognised
 
 
 def test_label_maps_have_an_object_a_value(images, write):

@@ -248,7 +248,7 @@ def bibtex(citations: dict[str, str]) -> str:
 
 
 def _entry(number: int, source: str, whats: Sequence[str]) -> str:
-    """An entry below a comment: styles print notes, and nobody cites what a paper was used for."""
+    """An entry below a comment: bibliography styles would print a note."""
     told = latex_text(" ".join(", ".join(whats).split()))
     comment = f"% used for: {told.replace('@', '(at)')}\n"  # an @ would begin an entry
     if source in entries():
