@@ -109,3 +109,13 @@ def test_threads_and_the_order_of_files_change_no_byte(
         rows = Run.open(copy).sql("select * from rows order by all").to_pylist()
         assert len(rows) > 0
     assert len(told) == 1
+
+
+def test_views_are_found_however_a_query_spells_them(played: Path) -> None:
+    opened = Run.open(played)
+    counts = [
+        opened.sql(f"SELECT COUNT(*) AS n FROM {view}").to_pylist()[0]["n"]
+        for view in ("SESSIONS", "Rows", "ERRORS")
+    ]
+    assert 0 < counts[0] < counts[1]
+    assert counts[2] == 0

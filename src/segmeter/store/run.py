@@ -41,7 +41,7 @@ ViewName = Literal["sessions", "rows"]
 Target = tuple[str, str, str]
 """Dataset, scene and target."""
 
-_VIEWS = re.compile(r"\b(?:rows|sessions|errors)\b")
+_VIEWS = re.compile(r"\b(?:rows|sessions|errors)\b", re.IGNORECASE)
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TRIES = 8  # while another process compacts the run
 _TARGET = ("dataset", "scene", "target")
@@ -200,7 +200,7 @@ class Run:
         Where rows are rounds of sessions there is `sessions` too: one row for each, with lists
         over its rounds; it answers without reading the files again.
         """
-        views = set(_VIEWS.findall(query))
+        views = {name.lower() for name in _VIEWS.findall(query)}
         given: Any = dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
         return self._steadily(
             lambda: self._connected(views).sql(query, params=given or None).to_arrow_table()
@@ -210,7 +210,7 @@ class Run:
         """The columns of a view, by default of the smallest that has every object."""
         name = view or self.objects
         self._steadily(lambda: self._connected({name}))
-        return self._columns[name]
+        return list(self._columns[name])
 
     def cached(self, what: str, kind: type[T], compute: Callable[[], list[T]]) -> list[T]:
         """Lines of numbers that an earlier command computed, or that are computed now."""
