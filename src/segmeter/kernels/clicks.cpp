@@ -11,7 +11,7 @@ namespace {
 
 using Index = std::int64_t;
 using Points = nb::ndarray<const double, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
-using Table = nb::ndarray<Index, nb::shape<-1, 6>, nb::c_contig, nb::device::cpu>;
+using Table = nb::ndarray<std::int32_t, nb::shape<6, -1>, nb::c_contig, nb::device::cpu>;
 using Costs = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 // Counts of what was added at or below a rank.
@@ -21,8 +21,8 @@ public:
     void add(size_t rank) {
         for (size_t i = rank + 1; i < tree_.size(); i += i & (~i + 1)) ++tree_[i];
     }
-    Index upto(size_t rank) const {
-        Index sum = 0;
+    std::int32_t upto(size_t rank) const {
+        std::int32_t sum = 0;
         for (size_t i = rank + 1; i > 0; i -= i & (~i + 1)) sum += tree_[i];
         return sum;
     }
@@ -37,7 +37,7 @@ private:
 void quadrants(Points first, Points second, Table out) {
     const size_t n = first.shape(0), m = second.shape(0), all = n + m;
     const double *a = first.data(), *b = second.data();
-    Index *count = out.data();
+    std::int32_t *count = out.data();
     nb::gil_scoped_release free;
     struct Place { double at; std::uint32_t point; };
     std::vector<Place> across(all), up(all);
@@ -50,15 +50,15 @@ void quadrants(Points first, Points second, Table out) {
     std::sort(across.begin(), across.end(), lower);
     std::sort(up.begin(), up.end(), lower);
     std::vector<std::uint32_t> rank(all);
-    Index seen[2] = {0, 0};
+    std::int32_t seen[2] = {0, 0};
     for (size_t i = 0, r = 0; i < all; ++r) {
         size_t end = i;
         for (; end < all && up[end].at == up[i].at; ++end) ++seen[up[end].point >= n];
         for (; i < end; ++i) {
             const std::uint32_t p = up[i].point;
             rank[p] = static_cast<std::uint32_t>(r);
-            count[6 * p + 2] = seen[0];
-            count[6 * p + 5] = seen[1];
+            count[2 * all + p] = seen[0];
+            count[5 * all + p] = seen[1];
         }
     }
     Fenwick below[2] = {Fenwick(all), Fenwick(all)};
@@ -73,8 +73,8 @@ void quadrants(Points first, Points second, Table out) {
         for (; i < end; ++i) {
             const std::uint32_t p = across[i].point;
             for (size_t k = 0; k < 2; ++k) {
-                count[6 * p + 3 * k] = below[k].upto(rank[p]);
-                count[6 * p + 3 * k + 1] = seen[k];
+                count[3 * k * all + p] = below[k].upto(rank[p]);
+                count[(3 * k + 1) * all + p] = seen[k];
             }
         }
     }

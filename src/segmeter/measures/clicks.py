@@ -149,8 +149,9 @@ def ks_2d(ground_truth: npt.ArrayLike, prediction: npt.ArrayLike) -> KolmogorovS
 
     a, b = as_points(ground_truth), as_points(prediction)
     counts = _quadrants(a, b)
-    gap = _shares(counts[:, :3], len(a)) - _shares(counts[:, 3:], len(b))
-    distance = (_farthest(gap[: len(a)]) + _farthest(-gap[len(a) :])) / 2
+    gap = _shares(counts[:3], len(a))
+    gap -= _shares(counts[3:], len(b))
+    distance = (_farthest(gap[:, : len(a)]) + _farthest(-gap[:, len(a) :])) / 2
     effective = math.sqrt(len(a) * len(b) / (len(a) + len(b)))
     spread = math.sqrt(1 - (_correlation(a) ** 2 + _correlation(b) ** 2) / 2)
     scale = distance * effective / (1 + spread * (0.25 - 0.75 / effective))
@@ -179,38 +180,36 @@ def _pair_distances(a: Floats, b: Floats) -> float:
     return float(np.sum(a * (2 * below - len(b)) + sums[-1] - 2 * sums[below]))
 
 
-def _shares(counts: npt.NDArray[np.int64], n: int) -> Floats:
+def _shares(counts: npt.NDArray[np.int32], n: int) -> Floats:
     """Shares of a sample in the four quadrants of each origin, its lower edges included."""
-    shares = np.empty((len(counts), 4))
-    shares[:, 0] = counts[:, 0] / n
-    shares[:, 1:3] = (counts[:, 1:] - counts[:, :1]) / n
-    shares[:, 3] = 1 - shares[:, 0] - shares[:, 1] - shares[:, 2]
-    return shares
+    both, down, right = counts
+    parts = [both, down - both, right - both, n - down - right + both]
+    return np.asarray(np.stack(parts) / n)
 
 
 def _farthest(gap: Floats) -> float:
     """Largest difference of shares around one's own clicks, which count 1/n less there."""
-    step = 1 / len(gap)
-    gap[:, 0] -= step
+    step = 1 / gap.shape[1]
+    gap[0] -= step
     return float(max(-gap.min(), gap.max() + step))
 
 
-def _quadrants(a: Floats, b: Floats) -> npt.NDArray[np.int64]:
+def _quadrants(a: Floats, b: Floats) -> npt.NDArray[np.int32]:
     """For each click of both, how many of `a` lie at or below it: in both coordinates, in the
     first, in the second; then how many of `b`."""
     if compiled is None:
         return _plain_quadrants(a, b)
-    counts = np.empty((len(a) + len(b), 6), dtype=np.int64)
+    counts = np.empty((6, len(a) + len(b)), dtype=np.int32)
     compiled.quadrants(a, b, counts)
     return counts
 
 
-def _plain_quadrants(a: Floats, b: Floats) -> npt.NDArray[np.int64]:
+def _plain_quadrants(a: Floats, b: Floats) -> npt.NDArray[np.int32]:
     rows = []
     for origin in np.concatenate([a, b]):
         below = [sample <= origin for sample in (a, b)]
         rows.append([part for z in below for part in (z.all(axis=1).sum(), *z.sum(axis=0))])
-    return np.array(rows, dtype=np.int64)
+    return np.array(rows, dtype=np.int32).T
 
 
 def _correlation(points: Floats) -> float:
