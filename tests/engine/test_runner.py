@@ -304,7 +304,9 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
-run_plan(Plan.from_json(Path(sys.argv[1]).read_text()), Path(sys.argv[2]), workers=int(sys.argv[3]))
+if __name__ == "__main__":  # workers import this file too
+    plan = Plan.from_json(Path(sys.argv[1]).read_text())
+    run_plan(plan, Path(sys.argv[2]), workers=int(sys.argv[3]))
 """
 
 
@@ -335,6 +337,7 @@ def test_a_killed_run_loses_only_the_open_jobs(
         Killer(python, plan, out, workers).kill_after(parts)
         now = {p.name for p in (out / "jobs").glob("*.parquet")}
         assert finished <= now
+        assert len(now) >= parts
         finished = now
     tally = run_plan(PLAN, out, workers=0)
     assert tally.done + tally.before == 8
