@@ -151,3 +151,18 @@ def test_objects_that_never_reach_the_goal_are_said_to_be_finished_by_hand() -> 
     made = {"a": np.vstack([np.full((7, 3), 0.95), np.full((1, 3), 0.2)])}
     said = headline(RandomRun(made)).text
     assert "1 of 8 objects never reaches it by clicks and is finished by hand" in said
+
+
+def test_the_clicks_in_the_sentence_are_those_that_its_seconds_are_made_of() -> None:
+    """Short errors are corrected after one click; by clicks alone three are needed, or all fail."""
+    slow = np.tile([0.5, 0.8, 0.95], (8, 1))
+    made = {"a": np.vstack([slow, np.full((1, 3), 0.8)])}
+    alone = headline(RandomRun(made))
+    assert [q.statistic for q in alone.quantities] == ["seconds-to-90", "noc@90"]
+    by_hand = headline(RandomRun(made, extra={"redrawn_path": np.full((9, 3), 1.0)}))
+    seconds, clicks = by_hand.quantities
+    assert clicks.statistic == "clicks-before-touch-up-to-90"
+    assert (clicks.value.value, alone.quantities[1].value.value) == (1.0, 3.0)
+    assert float(seconds.value.value or 0) < float(alone.quantities[0].value.value or 0)
+    assert "1.00\xa0clicks and corrections by hand where they are faster" in by_hand.text
+    assert "1 of 9 objects never reaches it by clicks alone" in by_hand.text

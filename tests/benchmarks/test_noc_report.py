@@ -186,12 +186,13 @@ def test_the_answer_names_the_cheapest_model(sections: list[Section]) -> None:
     (answer,) = blocks(sections, Answer)
     assert isinstance(answer, Answer)
     assert answer.text.startswith(
-        "**synthetic-oracle** needs the least annotation time: 2.5\N{NO-BREAK SPACE}s and 1.00"
+        "**synthetic-oracle** needs the least annotation time: 2.5\N{NO-BREAK SPACE}s per object"
     )
+    assert "with 1.00\N{NO-BREAK SPACE}clicks" in answer.text
     longer, more = answer.detail.split(". It needs")
     assert "**synthetic-noisy**, takes" in longer
     assert "longer per object, which is **significant**" in longer
-    assert "more clicks, which is **significant**" in more
+    assert "more clicks (NoC@90), which is **significant**" in more
 
 
 def test_verdicts_name_the_better_model_whichever_way_is_better(sections: list[Section]) -> None:

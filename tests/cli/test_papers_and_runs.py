@@ -129,6 +129,7 @@ def test_what_was_used_is_cited(runs: tuple[Path, Path], typed: Typed) -> None:
     _, text, _ = typed("cite", *runs)
     keys = re.findall(r"^@\w+{(\w+),", text, re.MULTILINE)
     assert len(keys) == len(set(keys)) > 3
+    assert keys[0] == "segmeter"
     assert "@inproceedings{cheng2021," in text
     assert "Boundary IoU" in text
     assert "Kirillov" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 import segmeter
 from segmeter.core import catalogue
 from segmeter.core.citations import cited, entries, sources
+from segmeter.core.errors import NotFound
+from segmeter.models.weights import describing
 
 SOURCE = Path(segmeter.__file__).parent
 FREE = {"your own", "nothing to cite", "", "mine"}
@@ -20,6 +23,41 @@ def test_every_entry_reads_as_a_citation() -> None:
     assert len(entries()) == (SOURCE / "references.bib").read_text().count("@")
     for key in entries():
         assert re.search(r"[\w)]\. \S.* (19|20)\d\d$", cited(key)), cited(key)
+
+
+def test_entries_have_full_names_of_authors_and_well_formed_dois() -> None:
+    text = (SOURCE / "references.bib").read_text()
+    authors = re.findall(r"^  author = \{(.*)\},$", text, re.MULTILINE)
+    people = [name for line in authors for name in line.split(" and ") if name[0] != "{"]
+    assert len(people) > 300
+    assert [name for name in people if ", " not in name and name != "others"] == []
+    dois = re.findall(r"^  doi = \{(.*)\},$", text, re.MULTILINE)
+    assert len(set(dois)) == len(dois) > 50
+    assert all(re.fullmatch(r"10\.\d{4,5}/\S+", doi) for doi in dois)
+    assert cited("walt2014").startswith("van der Walt, Schönberger, Nunez-Iglesias")
+
+
+def test_segmeter_itself_is_cited_as_its_citation_file_says() -> None:
+    own = entries()["segmeter"]
+    file = (SOURCE.parents[1] / "CITATION.cff").read_text()
+    assert own.startswith("@software{segmeter,")
+    assert f"version = {{{segmeter.__version__}}}" in own
+    for field, found in (("title", r"title = \{\{(.*)\}\}"), ("name", r"author = \{\{(.*)\}\}")):
+        value = re.search(found, own)
+        assert value is not None
+        assert re.search(rf'{field}: "?{re.escape(value[1])}"?$', file, re.MULTILINE)
+
+
+def test_every_model_cites_keys() -> None:
+    cards = dict[str, str]()
+    for entry in catalogue.models:
+        with describing(), suppress(NotFound):  # packages that are not installed
+            model = None if catalogue.required(entry) else entry.make()
+            if hasattr(model, "card"):
+                cards[model.card.name] = model.card.citation
+    free = {n: c for n, c in cards.items() if c and any(s not in entries() for s in sources(c))}
+    assert len(cards) > 40
+    assert free == {}
 
 
 def test_two_sources_on_one_card_are_both_cited() -> None:

@@ -37,7 +37,7 @@ def sources(citation: str) -> list[str]:
 
 
 def cited(citation: str) -> str:
-    """A citation for people: authors, title, venue and year of each source.
+    """A citation for people: surnames of the authors, title, venue and year of each source.
 
     >>> cited("grady2006")
     'Grady. Random walks for image segmentation. IEEE TPAMI 28(11), 2006'
@@ -49,7 +49,8 @@ def _text(source: str) -> str:
     if source not in entries():
         return source
     field = dict(_FIELD.findall(entries()[source]))
-    authors = field["author"].replace(" and others", " et al").replace(" and ", ", ")
+    surnames = [name.partition(",")[0] for name in field["author"].split(" and ")]
+    authors = ", ".join(surnames).replace(", others", " et al")
     venue = next((field[name] for name in _VENUES if name in field), "")
     venue = f"arXiv:{field['eprint']}" if "eprint" in field else venue
     number = f"({field['number']})" if "number" in field else ""

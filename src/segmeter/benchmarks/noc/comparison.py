@@ -46,6 +46,7 @@ class Comparison:
     clicks = _name_at_lead(noc.clicks_to)
     never = _name_at_lead(noc.never_reached)
     waiting = _name_at_lead(noc.waiting_until)
+    clicks_before_hand = _name_at_lead(noc.clicks_that_pay)
 
     @cached_property
     def goals(self) -> Goals:
@@ -80,16 +81,20 @@ class Comparison:
         """Word for the prompts: clicks, or prompts where some are of another kind."""
         return "clicks" if all(group.only_clicks for group in self.groups) else "prompts"
 
+    @property
+    def corrects_by_hand(self) -> bool:
+        """Whether annotation time is of masks that are corrected by hand where that is faster."""
+        known = (self.models[0], self.clicks_before_hand) in self.rows
+        return known and not np.isinf(self.cost.touch_up)
+
     def by_hand(self) -> str:
         """The sentence on what is drawn or corrected by hand."""
-        drawing, pay = drawn_by_hand(self.cost), noc.clicks_that_pay(self.goals.lead).name
-        clicks = self.rows.get((self.models[0], pay))
-        if clicks is None or np.isinf(self.cost.touch_up):
+        drawing = drawn_by_hand(self.cost)
+        if not self.corrects_by_hand:
             return f"Objects that miss the goal are drawn by hand ({drawing})"
         return (
-            f"After {clicks.value:.1f} {self.prompts} with {self.models[0]}, on average, the goal "
-            "is reached or correcting by hand is faster: annotation time is of the faster way, "
-            f"and so a lower bound. Drawing by hand takes {drawing}"
+            f"Annotation time assumes correcting by hand as soon as that is faster than further "
+            f"{self.prompts}, and so is a lower bound; drawing by hand takes {drawing}"
         )
 
     def value(self, model: str, measure: str) -> Value:
@@ -287,7 +292,10 @@ def _better_everywhere(one: ClickSessions, other: ClickSessions, goal: Goal) -> 
 
 
 def _needs(comparison: Comparison) -> Phrase:
-    """Time and clicks that the leading model needs, and the objects that never reach the goal."""
+    """Time and clicks that the leading model needs, and the objects that never reach the goal.
+
+    The clicks are those that the time is made of: until correcting by hand is faster, else NoC.
+    """
     best = comparison.models[0]
 
     def told(measure: str, digits: int, unit: str) -> Quantity:
@@ -297,16 +305,20 @@ def _needs(comparison: Comparison) -> Phrase:
 
     row = comparison.rows[best, comparison.never]
     some = {1: "the only object reaches", 2: "both objects reach"}
-    never = f"{some.get(row.targets, f'all {row.targets} objects reach')} it"
+    alone = f" by {comparison.prompts} alone" if comparison.corrects_by_hand else ""
+    never = f"{some.get(row.targets, f'all {row.targets} objects reach')} it{alone}"
     if row.value:
         reach, are = ("reaches", "is") if round(row.value) == 1 else ("reach", "are")
         count = f"{row.value:.0f} of {counted(row.targets, 'object')}"
-        never = f"{count} never {reach} it by {comparison.prompts} and {are} finished by hand"
+        by_hand = alone or f" by {comparison.prompts} and {are} finished by hand"
+        never = f"{count} never {reach} it{by_hand}"
+    corrected = " and corrections by hand where they are faster" if alone else ""
+    clicks = comparison.clicks_before_hand if alone else comparison.clicks
     return phrase(
         told(comparison.seconds, 1, "s"),
-        " and ",
-        told(comparison.clicks, 2, comparison.prompts),
-        f" per object to reach {_tied(comparison.goals.lead.text)}; {never}",
+        f" per object to reach {_tied(comparison.goals.lead.text)}, with ",
+        told(clicks, 2, comparison.prompts),
+        f"{corrected}; {never}",
     )
 
 
@@ -350,7 +362,7 @@ def _runner_up(comparison: Comparison) -> str:
             sure += f" (95{TIED}% interval {low} to {high})"
         if measure == comparison.clicks and float(amount):
             what = f"{'more' if more else 'fewer'} {comparison.prompts}"
-            told.append(f"It needs {amount} {what}, {sure}.")
+            told.append(f"It needs {amount} {what} (NoC@{comparison.goals.lead.tag}), {sure}.")
         elif measure == comparison.seconds:
             gap = f"{amount}{TIED}s {'longer' if more else 'less'} per object, {sure}"
             same = "the same time, to a tenth of a second per object"

@@ -95,7 +95,6 @@ class ClickNet(CheckpointModel):
         return Settings(Zoom(target, skip), self.flip, self.threshold)
 
 
-_CITATION = "Sofiiuk et al., ICIP 2022, arXiv:2102.06583"
 _CLICKS = frozenset({"click", "differentiable"})
 _WITH_MASK = _CLICKS | {"mask"}  # the channel of the previous mask takes one to start from
 
@@ -103,12 +102,11 @@ _WITH_MASK = _CLICKS | {"mask"}  # the channel of the previous mask takes one to
 def _card(name: str, shape: Shape) -> ModelCard:
     if isinstance(shape, SimpleClick):
         about = f"SimpleClick, ViT of depth {shape.depth} and width {shape.dim}"
-        cite = "Liu et al., ICCV 2023, arXiv:2210.11006"
-        return ModelCard(name, about, _WITH_MASK, "MIT", cite, family="simpleclick")
+        return ModelCard(name, about, _WITH_MASK, "MIT", "liu2023", family="simpleclick")
     wide = f"HRNet-{shape.width}{'s' if shape.small else ''} + OCR-{shape.ocr_width}"
     how = "previous mask as input" if shape.with_previous else "without the previous mask"
     takes = _WITH_MASK if shape.with_previous else _CLICKS
-    return ModelCard(name, f"RITM, {wide}, {how}", takes, "MIT", _CITATION, family="ritm")
+    return ModelCard(name, f"RITM, {wide}, {how}", takes, "MIT", "sofiiuk2022", family="ritm")
 
 
 for _name, _shape in (RITM | SIMPLECLICK).items():
@@ -121,7 +119,7 @@ _EISEG = ModelCard(
     "EISeg's network of RITM's design, HRNet-18 + OCR-64, trained on COCO+LVIS",
     _WITH_MASK,
     "Apache-2.0",
-    "Hao et al., EISeg, arXiv:2210.08788; " + _CITATION,
+    "hao2022, sofiiuk2022",
     family="ritm",
 )
 _summary = _EISEG.summary.replace("trained on ", "")

@@ -45,9 +45,8 @@ _BOX = frozenset({"box"})
 
 CARDS = (
     ModelCard(
-        "litemedsam", "LiteMedSAM, TinyViT at 256, boxes", _BOX, "Apache-2.0",
-        "Ma et al. Segment anything in medical images. Nature Communications 15, 2024"
-        " (branch LiteMedSAM)", "litemedsam",
+        "litemedsam", "LiteMedSAM, TinyViT at 256, boxes", _BOX, "Apache-2.0", "ma2024",
+        "litemedsam",
     ),
     ModelCard(
         "medsam", "MedSAM, ViT-B at 1024, boxes", _BOX, "Apache-2.0", "ma2024", "medsam"
