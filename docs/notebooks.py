@@ -94,18 +94,21 @@ def _python(source: str, names: dict[str, Any]) -> Any:
 
 
 def _commands(source: str) -> None:
-    program = [sys.executable, "-c", "import segmeter.cli; segmeter.cli.main()"]
     for line in source.splitlines():
         words = shlex.split(line.removeprefix("!"))
         if words[0] != "segmeter":
             raise ValueError(f"not a command of segmeter: {line}")
-        settings = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
-        done = subprocess.run(
-            [*program, *words[1:]], capture_output=True, text=True, check=False, env=settings
-        )
+        done = command(*words[1:], COLUMNS="80", NO_COLOR="1")
         if done.returncode:
             raise RuntimeError(f"{line}: exit code {done.returncode}\n{done.stderr}")
         print(done.stdout, end="")
+
+
+def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`segmeter WORDS` in a process of its own; `environment` is added to this process's."""
+    program = [sys.executable, "-m", "segmeter", *words]
+    settings = {**os.environ, **environment}
+    return subprocess.run(program, capture_output=True, text=True, check=False, env=settings)
 
 
 def _shown(output: Cell) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from segmeter.models.classical import GrabCut, RandomWalker
+
+from .forking import Interpreter
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.ipynb"))
@@ -34,12 +37,13 @@ def test_there_are_five_tutorials() -> None:
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_the_cells_of_a_tutorial_run(
-    path: Path, notebooks: ModuleType, monkeypatch: pytest.MonkeyPatch
+    path: Path, notebooks: ModuleType, python: Interpreter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MPLBACKEND", "Agg")
     # On smaller copies of images than usual: what cells show is of the same kinds.
     monkeypatch.setattr(GrabCut.__init__, "__defaults__", (64, 1))
     monkeypatch.setattr(RandomWalker.__init__, "__defaults__", (64, 130))
+    monkeypatch.setattr(notebooks, "command", partial(python.run, "-m", "segmeter"))
     stored = json.loads(path.read_text())
     rerun = json.loads(path.read_text())
     with notebooks.empty_folder():

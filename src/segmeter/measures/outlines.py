@@ -8,7 +8,7 @@ lower-right neighbour. *Contour grid*: `(2H + 1, 2W + 1)`, pixel (y, x) lies at
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -43,11 +43,10 @@ def plain_thin(bits: Bits, rounds: int | None = None) -> Bits:
     >>> int(plain_thin(np.ones((3, 5), bool)).sum())
     3
     """
-    from skimage import morphology
+    from skimage.morphology import thin
 
     _check_rounds(rounds)
-    untyped: Any = morphology.thin
-    found: Bits = bits.copy() if rounds == 0 else untyped(bits, max_num_iter=rounds)
+    found: Bits = bits.copy() if rounds == 0 else thin(bits, max_num_iter=rounds)
     return found
 
 

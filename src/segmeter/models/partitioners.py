@@ -146,7 +146,7 @@ class Watershed(_Method):
         ridge = np.asarray(strength / (1 + strength))
         basins, _ = label(ridge == minimum_filter(ridge, size=self.apart))  # lowest within a window
         # The library gives this function no types.
-        found = watershed(ridge, markers=basins)  # type: ignore[no-untyped-call]
+        found = watershed(ridge, markers=basins)
         labels = consecutive(found)
         apart = joined_at(labels, BoundaryStrength(labels, ridge))
         return Segmentation(levels=contour_map(labels, apart))

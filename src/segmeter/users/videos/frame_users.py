@@ -272,14 +272,14 @@ def _skeleton(error: Bits, kernel: float) -> Bits:
     whole: Any = error.astype(np.uint8)
     opened, radius = whole, min(0.5 * kernel * float(np.sqrt(error.sum())), _LARGEST_RADIUS)
     while radius > 1:
-        disc = disk(radius).astype(np.uint8)  # type: ignore[no-untyped-call]  # skimage's
+        disc = disk(radius).astype(np.uint8)
         opened = cv2.dilate(cv2.erode(whole, disc), disc)
         if opened.any():
             break
         radius *= 0.9
     padded = np.pad(opened, 1).astype(bool)
     ties = _EarlierTies(np.random.PCG64())
-    found: Bits = medial_axis(padded, rng=ties)[1:-1, 1:-1]  # type: ignore[no-untyped-call]  # skimage's
+    found: Bits = medial_axis(padded, rng=ties)[1:-1, 1:-1]
     return found
 
 

@@ -238,9 +238,8 @@ def centre_point_per_slice(target: Mask, centre: Centre = "mass") -> list[Click]
 def _ring(mask: Mask) -> Pixels:
     """Pixels around a mask that are neither next to it nor far."""
     import cv2
-    from skimage import morphology
+    from skimage.morphology import disk
 
-    disk: Any = morphology.disk  # untyped
     reach = _GAP_PX + _RING_PX
     low = tuple(max(0, a - reach) for a in mask.low)
     high = tuple(min(n, h + reach) for h, n in zip(mask.high, mask.shape, strict=True))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,10 +53,9 @@ def _outline(ground_truth: Bits) -> npt.NDArray[np.int64]:
     A plane of one row or column has none: nothing can be drawn around what fills it.
     """
     import cv2
-    from skimage import measure, morphology
+    from skimage.measure import find_contours
+    from skimage.morphology import disk
 
-    disk: Any = morphology.disk  # skimage ships no types
-    find_contours: Any = measure.find_contours
     if min(ground_truth.shape) < 2:
         return np.zeros((0, 2), dtype=np.int64)
     grown = cv2.dilate(ground_truth.astype(np.uint8), disk(_DILATION_PX))
