@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Folder of weights for the demo: developers keep theirs next to the clone.
+WEIGHTS ?= $(or $(SEGMETER_WEIGHTS),$(wildcard ../shared/weights))
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 # One more than processors: some tests wait for servers and browsers.
 WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 8 ? n + 1 : 8)))
@@ -38,8 +40,8 @@ help:
 	@echo "make clean      remove what make made"
 
 demo: $(VENV)/.use
-	@$(BIN)/segmeter demo
-	@echo "next: source $(BIN)/activate, then segmeter doctor"
+	@$(BIN)/segmeter demo $(WEIGHTS:%=--weights %)
+	@echo "next: source $(BIN)/activate, then segmeter doctor $(WEIGHTS:%=--weights %)"
 
 # Types are checked by one of the tests.
 test: $(VENV)/.develop

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from segmeter.api.demo import _REQUESTS, _models
+from segmeter.core.errors import NotFound
 
 
 def test_the_demo_of_volumes_needs_nothing_downloaded(
@@ -45,6 +47,39 @@ def test_networks_come_first_where_their_weights_are(monkeypatch: pytest.MonkeyP
     assert _models("volumes", None, print)[0] == ["litemedsam", "mobile-sam"]
     monkeypatch.setattr("segmeter.api.demo._available", lambda name, _: name == "mobile-sam")
     assert _models("volumes", None, print)[0] == ["mobile-sam", "random-walker"]
+
+
+def test_the_demo_says_where_its_weights_are(
+    typed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks where `segmeter doctor` does: not in a folder next to this one."""
+    weights = tmp_path / "shared" / "weights"
+    for name in ("sam2-hiera-tiny", "mobile-sam"):
+        (weights / name).mkdir(parents=True)
+        (weights / name / "model.safetensors").touch()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("SEGMETER_OFFLINE", "1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+
+    def not_run(*_: object, **__: object) -> None:
+        raise NotFound("not run here")
+
+    monkeypatch.setattr("segmeter.evaluation.evaluate", not_run)
+    _, _, err = typed("demo")
+    assert "grabcut and random-walker" in err
+    _, _, err = typed("demo", "--weights", "../shared/weights")
+    assert "networks whose weights are in ../shared/weights" in " ".join(err.split())
+
+
+def test_make_gives_the_demo_and_the_doctor_the_same_weights() -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        ["make", "-n", "demo", "WEIGHTS=w"], cwd=root, text=True, capture_output=True, check=True
+    )
+    assert "segmeter demo --weights w" in done.stdout
+    assert "segmeter doctor --weights w" in done.stdout
 
 
 def test_a_log_file_gets_a_line_now_and_then(

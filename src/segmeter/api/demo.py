@@ -45,14 +45,12 @@ def demo(
     from segmeter.evaluation import evaluate
 
     check_choice("demo", what, _REQUESTS)
-    near = Path("..") / "shared" / "weights"  # next to the project, where developers keep them
-    place = weights or (near if near.is_dir() else None)
-    names, why = _models(what, place, tell)
+    names, why = _models(what, weights, tell)
     tell(f"running {names[0]} and {names[1]} on the built-in {what}: {why}")
     data, request = _REQUESTS[what]
     return evaluate(
         names, data, out=out or _folder_for(names),
-        weights=place, workers=None, progress=progress, failures="keep", first_scenes=_SMALL,
+        weights=weights, workers=None, progress=progress, failures="keep", first_scenes=_SMALL,
         **request,
     )  # fmt: skip
 
@@ -66,16 +64,17 @@ def _models(what: str, weights: str | Path | None, tell: Tell) -> tuple[list[str
     """Two models to show, and why these: networks whose weights are available, else others."""
     networks = _VOLUME_NETWORKS if what == "volumes" else _NETWORKS
     found = [name for name in networks if _available(name, weights)]
+    have = "networks whose weights are " + (f"in {weights}" if weights else "available")
     if what == "video":
         if "mobile-sam" in found:
             return ["hand-over?model=mobile-sam", "flow"], "a network and optical flow"
         return ["hand-over?model=grabcut", "flow"], "a classical method and optical flow"
     if what == "volumes":
         if found:
-            return [*found, "random-walker"][:2], "networks whose weights are available"
+            return [*found, "random-walker"][:2], have
         return ["random-walker", "disc"], "a classical method, and a baseline that fills the box"
     if found:
-        return [*found, *_CLASSICAL][:2], "networks whose weights are available"
+        return [*found, *_CLASSICAL][:2], have
     why = _download(tell)
     if not why:
         return ["mobile-sam", _CLASSICAL[0]], "MobileSAM (just downloaded) and a classical method"
