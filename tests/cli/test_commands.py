@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.cli._printing import _print_tables
+from segmeter.cli._printing import _print_tables, print_rows
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.stats.statistics import Statistic
 
@@ -189,3 +189,21 @@ def test_what_is_named_twice_is_refused(arguments: list[str], words: str, tmp_pa
     done = segmeter("run", "noc", *arguments, "-d", "drawn", "-o", tmp_path / "run")
     assert words in sentence(done)
     assert not (tmp_path / "run").exists()
+
+
+def test_tables_break_no_word_while_another_line_can_be_broken(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = ["runs-with-a-long-name", "sam2-hiera-tiny", "17.1 to 88.9", "16.6 to 29.9",
+           "552.9 to 1,536.9", "cheaper than by hand"]  # fmt: skip
+    for columns in (80, 90):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        print_rows(["run", "model", "hours", "waiting", "money", "conclusion"], [row])
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= columns
+        words = {word for line in lines for word in line.split()}
+        assert {"runs-with-a-long-name", "sam2-hiera-tiny", "1,536.9", "conclusion"} <= words
+    monkeypatch.setenv("COLUMNS", "30")
+    print_rows(["run", "model"], [row[:2]])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 30, "a word is broken where nothing else helps"

@@ -389,6 +389,9 @@ def test_a_log_of_annotation_becomes_a_cost_model(typed: Typed, here: Path) -> N
     assert code == 0, err
     assert "click       2.00 s" in out
     assert "review      1.00 s" in out
+    assert max(map(len, out.splitlines())) <= 80
+    starts = {line.index(" from ") for line in out.splitlines() if " from " in line}
+    assert len(starts) == 1, "the numbers of steps are below each other"
     typed(
         "run",
         "noc",

@@ -140,13 +140,13 @@ def cost_lines(found: FittedCosts) -> list[str]:
     """Fitted costs in sentences."""
     lines = []
     for name, price in found.prices.items():
-        limits = "" if price.low != price.low else f"  ({price.low:.2f} to {price.high:.2f})"
-        lines.append(f"{name:9} {price.value:6.2f} s{limits}  from {found.steps[name]} steps")
+        limits = "" if price.low != price.low else f"({price.low:.2f} to {price.high:.2f})"
+        lines.append(f"{name:9} {price.value:6.2f} s  {limits:18} from {found.steps[name]} steps")
     people = counted(found.annotators, "annotator")
     return [
         *lines,
-        f"{people}; intervals 95 % over {found.over}; {found.left_out} steps left out as pauses "
-        "or slips",
+        f"{people}; 95 % intervals over {found.over}",
+        f"{found.left_out} steps left out as pauses or slips",
     ]
 
 

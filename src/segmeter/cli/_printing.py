@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from operator import attrgetter
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -91,7 +92,11 @@ def _plain(value: Any) -> Any:
 def print_table(table: Table) -> None:
     from rich.console import Console
 
-    Console(width=min(Console().width, 100), markup=False).print(table)
+    Console(width=_terminal_width(), markup=False).print(table)
+
+
+def _terminal_width() -> int:
+    return min(get_terminal_size().columns, 100)
 
 
 def print_rows(
@@ -102,7 +107,7 @@ def print_rows(
 ) -> None:
     """Print rows of text as a table; the text may come from a run and is made safe.
 
-    `columns` has options of the columns; by default text is folded.
+    `columns` has options of the columns; by default text is wrapped, between words if it fits.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -111,11 +116,25 @@ def print_rows(
     if title:
         print(printable(title))
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name, options in zip(titles, columns or [{"overflow": "fold"}] * len(titles), strict=True):
+    shown = [["\n".join(map(printable, cell.split("\n"))) for cell in row] for row in rows]
+    wrapped = [{"overflow": "fold", "width": wide} for wide in _widths([titles, *shown])]
+    for name, options in zip(titles, columns or wrapped, strict=True):
         table.add_column(name, **options)
-    for row in rows:
-        table.add_row(*(Text("\n".join(map(printable, cell.split("\n")))) for cell in row))
+    for row in shown:
+        table.add_row(*map(Text, row))
     print_table(table)
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Widths of columns that fit the terminal: no word is broken while another line can be."""
+    columns = list(zip(*rows, strict=True))
+    words = [max(len(word) for word in " ".join(cells).split()) for cells in columns]
+    widths = [max(len(line) for cell in cells for line in cell.split("\n")) for cells in columns]
+    room = _terminal_width() - 3 * len(columns) + 1  # less the gaps
+    while sum(widths) > max(room, len(columns)):
+        longer = [k for k, wide in enumerate(widths) if wide > words[k]] or range(len(widths))
+        widths[max(longer, key=widths.__getitem__)] -= 1
+    return widths
 
 
 def print_summary(run: segmeter.Run, as_json: bool, *, reported: bool = False) -> None:
@@ -242,9 +261,7 @@ def _fitting(
     rows: Sequence[segmeter.SummaryRow], shown: Sequence[str], cards: Mapping[str, Any]
 ) -> list[str]:
     """As many statistics as fit next to the models' names without breaking these."""
-    from rich.console import Console
-
-    left = min(Console().width, 100) - max(len(_shortened(short(r.model))) for r in rows) - 2
+    left = _terminal_width() - max(len(_shortened(short(r.model))) for r in rows) - 2
     fitting: list[str] = []
     for name in shown:
         cells = [_cell(r, cards[name]) for r in rows if r.statistic == name]

@@ -12,7 +12,7 @@ import segmeter
 from segmeter.api import short, size_text
 from segmeter.api.run_folders import run_numbers
 from segmeter.cli._options import AsJson
-from segmeter.cli._printing import print_json, print_rows, say
+from segmeter.cli._printing import print_json, print_rows, say, say_answer
 from segmeter.cli.app import app
 
 
@@ -46,7 +46,7 @@ def _print_runs(found: Sequence[Any]) -> None:
     lines = []
     for facts in found:
         if facts.problem:
-            lines.append((facts.run, "cannot be read", facts.problem, "", "", ""))
+            lines.append((facts.run, "cannot be read", "", "", "", ""))
             continue
         jobs = f"{facts.done}/{'?' if facts.jobs is None else facts.jobs}"
         failed = f"\n{facts.errors} failed" if facts.errors else ""
@@ -56,6 +56,8 @@ def _print_runs(found: Sequence[Any]) -> None:
         size, name = size_text(facts.bytes), f"{facts.run}\n{facts.benchmark}"
         lines.append((name, models, data, jobs + failed, day, size))
     print_rows(("run\nbenchmark", "models", "datasets", "jobs", "last (UTC)", "size"), lines)
+    for facts in found:
+        say_answer(facts.problem)
 
 
 def _print_numbers(numbers: Sequence[dict[str, Any]], measure: str) -> None:
@@ -65,6 +67,6 @@ def _print_numbers(numbers: Sequence[dict[str, Any]], measure: str) -> None:
         data = "\n".join(filter(None, (short(n["dataset"]), n["user"])))
         value = "" if n["value"] is None else f"{n['value']:.2f}"
         if n["low"] != n["high"] and None not in (n["low"], n["high"]):
-            value += f"\n{n['low']:.2f} to {n['high']:.2f}"
+            value += f"\n{n['low']:.2f}–{n['high']:.2f}"
         lines.append((n["run"], model, data, value, str(n["targets"])))
     print_rows(("run", "model\nprotocol", "dataset\nuser", f"{measure}\n95 %", "targets"), lines)
