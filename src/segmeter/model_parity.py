@@ -229,8 +229,8 @@ def parity(
             if recorded is not None:
                 prompts = recorded.get((*place, target.id), [])
             else:
-                ours, theirs = (_prompted(scene, target, e, user, rounds, seed) for e in encoded)
-                prompts = [step for step, _ in ours]
+                ours, theirs = (_rounds(scene, target, e, user, rounds, seed) for e in encoded)
+                prompts = [made.prompts for made in ours]
                 clicks.append((scene.name, _noc(theirs, rounds) - _noc(ours, rounds)))
             compared += _compare(scene, target, encoded, prompts)
     if not compared:
@@ -280,14 +280,6 @@ def _recorded(run: Run) -> dict[tuple[str, str, str], list[tuple[Prompt, ...]]]:
     )
 
 
-def _prompted(
-    scene: Scene, target: Target, encoded: EncodedScene, user: str, rounds: int, seed: int
-) -> list[tuple[tuple[Prompt, ...], float]]:
-    """The prompts of each round that a user gives to a model, and the IoU it reached."""
-    made = _rounds(scene, target, encoded, user, rounds, seed)
-    return [(each.prompts, each.scores["iou"]) for each in made]
-
-
 def _rounds(
     scene: Scene, target: Target, encoded: EncodedScene, user: str, rounds: int, seed: int
 ) -> list[Round]:
@@ -322,9 +314,9 @@ def _logits(one: Any, other: Any) -> float | None:
     return float((a - b).abs().max()) if a.shape == b.shape else None
 
 
-def _noc(steps: Sequence[tuple[Any, float]], rounds: int) -> int:
+def _noc(made: Sequence[Round], rounds: int) -> int:
     """Clicks to the goal; all rounds where it is not reached."""
-    return next((n for n, (_, reached) in enumerate(steps, 1) if reached >= GOAL), rounds)
+    return next((n for n, one in enumerate(made, 1) if one.scores["iou"] >= GOAL), rounds)
 
 
 def _mean(differences: Iterable[tuple[str, float]]) -> Interval:

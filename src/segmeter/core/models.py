@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
@@ -78,13 +78,15 @@ class Prediction(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MaskPrediction:
-    """A prediction with one mask; enough for most models of your own.
+    """A prediction with one mask, or with a function that makes it when it is read.
+
+    Enough for most models of your own.
 
     >>> MaskPrediction(Mask.box((40, 50), (10, 20), (30, 40)), score=0.9).mask().area
     400
     """
 
-    result: Mask
+    result: Mask | Callable[[], Mask]
     score: float = 1.0
     state: Any = None
     shown: int = 0
@@ -94,7 +96,7 @@ class MaskPrediction:
         return np.array([self.score], dtype=np.float32)
 
     def mask(self, candidate: int | None = None) -> Mask:
-        return self.result
+        return self.result() if callable(self.result) else self.result
 
 
 @runtime_checkable

@@ -7,7 +7,7 @@ Coordinates are pixel centres in scene axes, `(y, x)` or `(z, y, x)`: the first 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from numbers import Real
@@ -129,8 +129,8 @@ def check_inside(prompts: Iterable[Prompt], scene: Scene) -> None:
                 f"{scene.name}: a mask of shape {prompt.mask.shape} was given as a hint "
                 f"for a scene of shape {scene.shape}; it must have the scene's size"
             )
-        for point, inside in _points_of(prompt):
-            _check_point(prompt, point, inside, scene)
+        for point in points_of(prompt):
+            _check_point(prompt, point, scene)
         # An interpolated box may hold no pixel along an axis: it ends just before its beginning.
         if isinstance(prompt, Box) and any(
             a > b + 1 for a, b in zip(prompt.low, prompt.high, strict=True)
@@ -141,14 +141,15 @@ def check_inside(prompts: Iterable[Prompt], scene: Scene) -> None:
             )
 
 
-def _check_point(prompt: Prompt, point: Point, inside: bool, scene: Scene) -> None:
+def _check_point(prompt: Prompt, point: Point, scene: Scene) -> None:
     kind, shape = type(prompt).__name__.lower(), scene.shape
     if len(point) != len(shape) or not all(isinstance(c, Real) and isfinite(c) for c in point):
         raise BadInput(
             f"{scene.name}: a {kind} at ({', '.join(map(str, point))[:60]}) is not a point of "
             f"a scene of shape {shape}; a point has one number per axis"
         )
-    if inside and not all(-0.5 <= c <= n - 0.5 for c, n in zip(point, shape, strict=True)):
+    inside = all(-0.5 <= c <= n - 0.5 for c, n in zip(point, shape, strict=True))
+    if not inside and not isinstance(prompt, Box):  # a box may reach past the edge
         place = ", ".join(f"{c:g}" for c in point)
         raise BadInput(
             f"{scene.name}: a {kind} at ({place}) lies outside "
@@ -156,15 +157,20 @@ def _check_point(prompt: Prompt, point: Point, inside: bool, scene: Scene) -> No
         )
 
 
-def _points_of(prompt: Prompt) -> Iterator[tuple[Point, bool]]:
-    """Points, and whether each must lie inside; a box may reach past the edge."""
+def points_of(prompt: Prompt) -> tuple[Point, ...]:
+    """The points of a click or stroke, the corners of a box; none of a mask or text.
+
+    >>> points_of(Box((1, 2), (3, 4)))
+    ((1, 2), (3, 4))
+    """
     match prompt:
         case Click(point):
-            yield point, True
+            return (point,)
         case Scribble(points):
-            yield from ((point, True) for point in points)
+            return points
         case Box(low, high):
-            yield from ((low, False), (high, False))
+            return low, high
+    return ()
 
 
 def signs(prompts: Iterable[Prompt]) -> tuple[int, int]:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from segmeter.core.masks import Mask, joint_box
 from segmeter.core.measures import measure
 from segmeter.core.morphology import fill_ignored
+from segmeter.measures.objects import iou
 
 _CVAT = "segmeter's own: polygons simplified by Douglas and Peucker, vertices beyond 2 px counted"
 
@@ -136,10 +137,7 @@ def iou_lost(mask: Mask, tolerance_px: float = 1.0) -> float:
     rings = polygons(mask, tolerance_px)
     if rings:
         cv2.fillPoly(filled, rings, 1)
-    other = Mask.of(filled.astype(bool))
-    shared = mask.overlap(other)
-    union = mask.area + other.area - shared
-    return 1 - shared / union if union else 0.0
+    return 1 - iou(mask, Mask.of(filled.astype(bool)))
 
 
 @measure("polygon-loss", better="lower", cite=_CVAT, dimensions=(2,))

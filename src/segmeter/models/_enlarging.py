@@ -153,19 +153,18 @@ class Enlargement:
 
 def plain_measure(to: Enlargement, maps: Single, threshold: float, offset: float) -> Measured:
     """Plain twin of the kernel: the whole map, then three counts, then the box."""
-    table = [_measured(to.values(one), threshold, offset) for one in maps]
+    table = []
+    for values in map(to.values, maps):
+        counts = [
+            np.count_nonzero(values > np.float32(threshold + d)) for d in (-offset, 0.0, offset)
+        ]
+        table.append([*counts, *box_of(Mask.of(values > np.float32(threshold)))])
     return Measured.of(np.array(table, np.int64).reshape(-1, 7))
 
 
 def plain_render(to: Enlargement, maps: Single, threshold: float) -> list[Mask]:
     """Plain twin of the kernel."""
     return [Mask.of(to.values(one) > np.float32(threshold)) for one in maps]
-
-
-def _measured(values: Single, threshold: float, offset: float) -> list[int]:
-    limits = [np.float32(threshold + d) for d in (-offset, 0.0, offset)]
-    counts = [int(np.count_nonzero(values > limit)) for limit in limits]
-    return [*counts, *box_of(Mask.of(values > np.float32(threshold)))]
 
 
 def box_of(mask: Mask) -> tuple[int, ...]:

@@ -97,49 +97,28 @@ def _is_network(made: type) -> bool:
 class OneByOne:
     """An encoded scene whose requests are predicted one by one."""
 
-    one: Callable[[Request], MaskPrediction | LazyPrediction]
+    one: Callable[[Request], MaskPrediction]
 
-    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction | LazyPrediction]:
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
         return [self.one(request) for request in requests]
-
-
-@dataclass(frozen=True, slots=True)
-class LazyPrediction:
-    """A prediction with one mask, which is made when it is read."""
-
-    make: Callable[[], Mask]
-    state: Any = None
-    score: float = 1.0
-    shown: int = 0
-
-    @property
-    def scores(self) -> npt.NDArray[np.float32]:
-        return np.array([self.score], dtype=np.float32)
-
-    def mask(self, candidate: int | None = None) -> Mask:
-        return self.make()
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionModel:
     """A function `predict(image, clicks) -> mask` as a model."""
 
-    predict: Callable[..., Any]
+    wrapped: Callable[..., Any]
     name: str = "predict"
     takes: ClassVar[frozenset[str]] = frozenset({"click"})
 
     @property
-    def wrapped(self) -> Any:
-        return self.predict
-
-    @property
     def card(self) -> ModelCard:
-        summary = (self.predict.__doc__ or "a function").strip().split("\n")[0]
+        summary = (self.wrapped.__doc__ or "a function").strip().split("\n")[0]
         return ModelCard(self.name, summary, self.takes)
 
     def encode(self, scene: Scene) -> OneByOne:
         def one(request: Request) -> MaskPrediction:
-            found = self.predict(*self._arguments(scene, request.prompts))
+            found = self.wrapped(*self._arguments(scene, request.prompts))
             return MaskPrediction(mask_from(found, scene.shape, self.name))
 
         return OneByOne(one)
@@ -176,21 +155,17 @@ class PredictorModel:
     next click as `mask_input`.
     """
 
-    predictor: Any
+    wrapped: Any
     name: str = "predictor"
     about: ModelCard | None = None
     _shown: list[Scene] = field(default_factory=list, repr=False, compare=False)  # one at most
 
     @property
-    def wrapped(self) -> Any:
-        return self.predictor
-
-    @property
     def card(self) -> ModelCard:
         if self.about is not None:
             return self.about
-        kind = type(self.predictor).__name__
-        takes = {"click", "box"} if _takes_box(self.predictor.predict) else {"click"}
+        kind = type(self.wrapped).__name__
+        takes = {"click", "box"} if _takes_box(self.wrapped.predict) else {"click"}
         return ModelCard(self.name, f"a predictor ({kind})", frozenset(takes))
 
     def encode(self, scene: Scene) -> OneByOne:
@@ -202,7 +177,7 @@ class PredictorModel:
         """Give the predictor an image, unless it is the one that it has."""
         if not self._shown or self._shown[0] is not scene:
             self._shown.clear()  # lest an image that failed pass for the one before
-            self.predictor.set_image(scene.pixels.copy())
+            self.wrapped.set_image(scene.pixels.copy())
             self._shown.append(scene)
 
     def _one(self, scene: Scene, request: Request) -> MaskPrediction:
@@ -216,7 +191,7 @@ class PredictorModel:
             given["box"] = np.array(box, dtype=np.float32)
         if request.state is not None:
             given["mask_input"] = request.state
-        found = self.predictor.predict(**given)
+        found = self.wrapped.predict(**given)
         if not isinstance(found, tuple | list) or len(found) < 2:
             raise BadInput(f"{self.name}: predict gives (masks, scores, logits), as SAM's does")
         masks, scores = found[0], np.ravel(_array(found[1])).astype(float)

@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.masks import Bits, Mask
-from segmeter.core.models import ModelCard, Request
+from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Pixels, Scene
-from segmeter.models.adapters import LazyPrediction, OneByOne, as_image
+from segmeter.models.adapters import OneByOne, as_image
 
 Map = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.uint8]
@@ -127,14 +127,14 @@ class RandomWalker:
         return np.asarray(chances[0], dtype=np.float32)
 
 
-def _prediction(chance: Map, shape: tuple[int, ...]) -> LazyPrediction:
+def _prediction(chance: Map, shape: tuple[int, ...]) -> MaskPrediction:
     """A probability map of the smaller copy, enlarged when asked for.
 
     Its score is the mean probability inside the mask.
     """
     inside = chance > 0.5
     score = float(chance[inside].mean()) if inside.any() else 0.0
-    return LazyPrediction(partial(_enlarged, chance, shape), inside, score)
+    return MaskPrediction(partial(_enlarged, chance, shape), score, inside)
 
 
 def _enlarged(chance: Map, shape: tuple[int, ...]) -> Mask:

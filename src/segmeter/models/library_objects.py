@@ -171,16 +171,12 @@ class MonaiBundle:
     are foreground.
     """
 
-    workflow: Any
+    wrapped: Any
     name: str = "monai-bundle"
 
     @property
-    def wrapped(self) -> Any:
-        return self.workflow
-
-    @property
     def card(self) -> ModelCard:
-        network = type(self.workflow.network_def).__name__
+        network = type(self.wrapped.network_def).__name__
         about = f"a MONAI bundle with the network {network}"
         return ModelCard(self.name, about, frozenset({"click", "volume"}), family="monai")
 
@@ -190,7 +186,7 @@ class MonaiBundle:
     def _one(self, scene: Volume, request: Request) -> MaskPrediction:
         import torch
 
-        workflow, network = self.workflow, self.workflow.network_def
+        workflow, network = self.wrapped, self.wrapped.network_def
         clicks = only_clicks(request.prompts, self.name)
         places = [([round(c) for c in click.point[::-1]], click.positive) for click in clicks]
         image = _as_loaded(scene)

@@ -14,7 +14,7 @@ from segmeter.core import catalogue, seeds
 from segmeter.core.capabilities import capable
 from segmeter.core.masks import Bits, Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
-from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
+from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, points_of
 from segmeter.core.scenes import Scene, Target
 from segmeter.models.adapters import OneByOne
 from segmeter.models.volumes.slices import ReadsTargets
@@ -108,10 +108,8 @@ class Disc:
         canvas = np.zeros(scene.shape, dtype=bool)
         for prompt in prompts:
             match prompt:
-                case Click(point, positive):
-                    self._dab(canvas, point, positive)
-                case Scribble(points, positive):
-                    for point in points:
+                case Click(positive=positive) | Scribble(positive=positive):
+                    for point in points_of(prompt):
                         self._dab(canvas, point, positive)
                 case Box(low, high):
                     canvas[_within(low, high)] = True
@@ -140,9 +138,8 @@ def meant(scene: Scene, prompts: Iterable[Prompt]) -> Target | None:
 
 def _agrees(mask: Mask, prompt: Prompt) -> float:
     match prompt:
-        case Click(point, positive):
-            return float(mask[_pixel(point)] == positive)
-        case Scribble(points, positive):
+        case Click(positive=positive) | Scribble(positive=positive):
+            points = points_of(prompt)
             return sum(mask[_pixel(p)] == positive for p in points) / max(len(points), 1)
         case Box(low, high):
             corners = [_pixel(low), tuple(c + 1 for c in _pixel(high))]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from segmeter.core.masks import Mask
-from segmeter.core.prompts import Box, Click, Prompt, Scribble
+from segmeter.core.prompts import Box, Click, Prompt, Scribble, points_of
 from segmeter.core.sections import Illustration, Outline
 from segmeter.core.seeds import fingerprint
 from segmeter.report.elements import data_address, drawn, number
@@ -81,7 +81,7 @@ def window_of(image: Illustration, masks: Sequence[Mask], prompts: Sequence[Prom
     """The whole image, or the neighbourhood of masks and prompts when it is `close`."""
     height, width = _size(image)
     corners = [c for m in masks if m for c in (m.low, m.high)]
-    corners += [tuple(int(v) for v in p) for prompt in prompts for p in _places(prompt)]
+    corners += [tuple(int(v) for v in p) for prompt in prompts for p in points_of(prompt)]
     if not image.close or not corners:
         return Window(0, 0, height, width)
     low = np.min(corners, axis=0)
@@ -137,18 +137,6 @@ def _size(image: Illustration) -> tuple[int, int]:
         with Image.open(io.BytesIO(image.pixels)) as opened:
             return opened.height, opened.width
     return int(image.pixels.shape[0]), int(image.pixels.shape[1])
-
-
-def _places(prompt: Prompt) -> list[tuple[float, ...]]:
-    match prompt:
-        case Click(point, _):
-            return [point]
-        case Box(low, high):
-            return [low, high]
-        case Scribble(points, _):
-            return list(points)
-        case _:
-            return []
 
 
 def _compressed(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], window: Window) -> bytes:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from segmeter.core.masks import Mask, joint_box
-from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, Text
+from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, Text, points_of
 from segmeter.core.rle import of_bits
 from segmeter.core.sections import Frame, Illustration, Outline, Replay, Slices
 from segmeter.core.seeds import fingerprint
@@ -221,10 +221,8 @@ class _Window:
     def drawn(self, prompt: Prompt) -> list[dict[str, Any]]:
         """A prompt in coordinates of the kept voxels."""
         match prompt:
-            case Click(point, positive):
-                return [{"at": self._at(point), "positive": positive}]
-            case Scribble(points, positive):
-                return [{"at": self._at(p), "positive": positive} for p in points]
+            case Click(positive=positive) | Scribble(positive=positive):
+                return [{"at": self._at(p), "positive": positive} for p in points_of(prompt)]
             case Box(low, high):
                 return [{"low": self._at(low), "high": self._at(high)}]
             case MaskHint(mask):

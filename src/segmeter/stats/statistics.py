@@ -382,12 +382,12 @@ def _pairs(members: Sequence[Group], asked: Sequence[Statistic]) -> list[Differe
         values = [np.stack([columns[k][i] for k in chosen], axis=1) for i in range(len(members))]
         for d in pairwise_tables([together[k].name for k in chosen], members, values):
             made[d.statistic].append(d)
-    return [_if_enough(d, s.fewest) for s in asked for d in made[s.name]]
-
-
-def _if_enough(d: Difference, fewest: int) -> Difference:
-    """Without limits where the statistic needs more cases for them, or too few are tested."""
-    return replace(d, low=np.nan, high=np.nan) if fewest and d.too_few else d
+    # Without limits where the statistic needs more cases for them, or too few are tested.
+    return [
+        replace(d, low=np.nan, high=np.nan) if s.fewest and d.too_few else d
+        for s in asked
+        for d in made[s.name]
+    ]
 
 
 def _alike(columns: Sequence[Sequence[Floats]]) -> list[list[int]]:

@@ -98,14 +98,11 @@ def together(users: Sequence[Any], seen: Sequence[Observation], draws: Generator
 
 @catalogue.users.add("centre-click", "clicks the wrong pixel farthest from the region's edge")
 @dataclass(frozen=True, slots=True)
-class CentreClick:
+class CentreClick(Teamed):
     """Clicks the deepest wrong pixel, in the protocol of the session."""
 
     team: ClassVar[Team] = staticmethod(together)
     name: str = "centre-click"
-
-    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
-        return centre_click(observation)
 
     def after(self, found: Found, rng: np.random.Generator) -> Prompt | None:
         return found.click

@@ -193,7 +193,12 @@ class FileVolume(Volume):
         native = voxels.dtype.newbyteorder("=").name
         kind = native if native in _KEPT else "uint8" if native == "bool" else "float32"
         voxels = voxels.astype(kind, copy=False)
-        _finite(stored.path, voxels)
+        if voxels.dtype.kind == "f" and not np.isfinite([voxels.min(), voxels.max()]).all():
+            first = tuple(np.argwhere(~np.isfinite(voxels))[0].tolist())
+            raise BadInput(
+                f"'{stored.path}' holds NaN or infinite voxels, the first at (z, y, x) = {first};"
+                " repair the file or leave the case out"
+            )
         if self.window is not None:
             voxels = np.clip(voxels, *self.window).astype(voxels.dtype, copy=False)
         return np.ascontiguousarray(voxels)
@@ -285,15 +290,6 @@ def _apart(mine: Grid, other: Grid, path: Path) -> str:
         f"'{path}': its voxels lie up to {mine.distance_mm(other):.2f} mm from those of the image;"
         " if only its header is wrong, add ?grid=shape behind the dataset's name. The image is"
     )
-
-
-def _finite(path: Path, voxels: npt.NDArray[Any]) -> None:
-    if voxels.dtype.kind == "f" and not np.isfinite([voxels.min(), voxels.max()]).all():
-        first = tuple(np.argwhere(~np.isfinite(voxels))[0].tolist())
-        raise BadInput(
-            f"'{path}' holds NaN or infinite voxels, the first at (z, y, x) = {first};"
-            " repair the file or leave the case out"
-        )
 
 
 def options_of(

@@ -19,10 +19,9 @@ from torch import Tensor
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
-from segmeter.core.models import Request
+from segmeter.core.models import MaskPrediction, Request
 from segmeter.core.prompts import Click, MaskHint, Prompt
 from segmeter.core.scenes import Scene
-from segmeter.models.adapters import LazyPrediction
 from segmeter.models.clicknets._zoom import (
     Spot,
     Zoom,
@@ -75,7 +74,7 @@ class ClickNetEncodedScene:
         pixels = torch.from_numpy(np.array(scene.pixels)).to(self.device)
         self.image = pixels.permute(2, 0, 1).float() / 255
 
-    def predict(self, requests: Sequence[Request]) -> list[LazyPrediction]:
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
         """Probabilities of one mask each; these networks give no score of their own."""
         with torch.no_grad():
             sessions = [self.session(request) for request in requests]
@@ -83,7 +82,7 @@ class ClickNetEncodedScene:
             sessions, maps = self._encode_again(sessions, maps)
             maps = [m if s.spots else s.previous for s, m in zip(sessions, maps, strict=True)]
         states = [State(found, s.box) for s, found in zip(sessions, maps, strict=True)]
-        return [LazyPrediction(partial(s.mask, self.settings.threshold), s) for s in states]
+        return [MaskPrediction(partial(s.mask, self.settings.threshold), state=s) for s in states]
 
     def session(self, request: Request) -> Session:
         """The network's input for a request; the first starts from no mask or a given one."""

@@ -330,20 +330,16 @@ class FunctionTracker:
     `(y, x)` by frame; `masks` has one bool `(H, W)` per frame and may be a generator.
     """
 
-    track: TrackFunction
+    wrapped: TrackFunction
     name: str = "track"
 
     @property
     def card(self) -> ModelCard:
-        summary = (self.track.__doc__ or "a function").strip().split("\n")[0]
+        summary = (self.wrapped.__doc__ or "a function").strip().split("\n")[0]
         return ModelCard(self.name, summary, TAKEN)
 
-    @property
-    def wrapped(self) -> Any:
-        return self.track
-
     def encode(self, scene: Scene) -> EncodedVideo:
-        return _FunctionVideo(as_video(scene), self.track, self.name)
+        return _FunctionVideo(as_video(scene), self.wrapped, self.name)
 
 
 @catalogue.models.add("recorded-masks", summary="tracker: PNG masks from another tool")

@@ -19,10 +19,10 @@ from segmeter.core import catalogue
 from segmeter.core.capabilities import capable
 from segmeter.core.errors import BadInput, BadWeights
 from segmeter.core.masks import Mask
-from segmeter.core.models import ModelCard, ProtocolName, Request
+from segmeter.core.models import MaskPrediction, ModelCard, ProtocolName, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Pixels, Scene
-from segmeter.models.adapters import LazyPrediction, as_image
+from segmeter.models.adapters import as_image
 from segmeter.models.fetching import ByHand, PackageArchive, offer
 from segmeter.models.volumes.slices import EncodesValues, ReadsSlices, interpolated
 from segmeter.models.weights import CheckpointModel, named_tensors, unfilled
@@ -206,7 +206,7 @@ class ScribbleEncodedScene:
     def with_policy(self, policy: ProtocolName) -> ScribbleEncodedScene:
         return replace(self, protocol=policy)
 
-    def predict(self, requests: Sequence[Request]) -> list[LazyPrediction]:
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
         """All requests in one pass."""
         import torch
 
@@ -219,8 +219,8 @@ class ScribbleEncodedScene:
         # Logits go back in, as the network was trained; published the sigmoid of the probability.
         published = self.protocol == "published"
         states = [_sigmoid(_sigmoid(own)) if published else own for own in logits]
-        masks = [partial(self._mask, own) for own in logits]
-        return [LazyPrediction(*made) for made in zip(masks, states, strict=True)]
+        pairs = zip(logits, states, strict=True)
+        return [MaskPrediction(partial(self._mask, own), state=state) for own, state in pairs]
 
     def _mask(self, logits: Values) -> Mask:
         return Mask.of(interpolated(_sigmoid(logits), self.values.shape, "bilinear") > 0.5)

@@ -15,10 +15,10 @@ from segmeter.core import catalogue
 from segmeter.core.capabilities import FollowsProtocol, LosesPrompts, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import ModelCard, ProtocolName, Request
+from segmeter.core.models import MaskPrediction, ModelCard, ProtocolName, Request
 from segmeter.core.prompts import Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
-from segmeter.models.adapters import LazyPrediction, as_volume
+from segmeter.models.adapters import as_volume
 from segmeter.models.fetching import ByHand, offer
 from segmeter.models.volumes.slices import Heard, interpolated, percentiles
 from segmeter.models.weights import CheckpointModel, named_tensors
@@ -97,7 +97,7 @@ class SamMed3dEncodedScene:
         size = resampled_size(self._turned.shape, self.spacing_mm, _MM)
         return resampled(self._turned, size, self.spacing_mm)
 
-    def predict(self, requests: Sequence[Request]) -> list[LazyPrediction]:
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
         return [self._one(request) for request in requests]
 
     def place(self, point: Sequence[float]) -> tuple[int, int, int]:
@@ -140,7 +140,7 @@ class SamMed3dEncodedScene:
         bits = self._to_axes(target.dense()).astype(np.float32)
         return not bool((resampled(bits, self.resampled.shape, self.spacing_mm) > 0.5).any())
 
-    def _one(self, request: Request) -> LazyPrediction:
+    def _one(self, request: Request) -> MaskPrediction:
         state = request.state if isinstance(request.state, _State) else None
         heard = Heard() if state is None else state.heard
         published = self.protocol == "published"
@@ -148,7 +148,7 @@ class SamMed3dEncodedScene:
         given = [pair for prompt in passed for pair in _points(prompt)]
         history = Heard(request.prompts, passed)
         if not given:
-            return LazyPrediction(partial(Mask.empty, self.volume.shape))
+            return MaskPrediction(partial(Mask.empty, self.volume.shape))
         places = [self.place(point) for point, _ in given]
         cube = state.cube if state is not None else cube_around(places, _SIDE)
         before = state.logits if state is not None else None
@@ -159,7 +159,7 @@ class SamMed3dEncodedScene:
                 before = None  # prompts that are merged with earlier ones lose the mask there
             logits = self._decoded(cube, points, labels, before)
         made = _State(cube, logits, history)
-        return LazyPrediction(partial(self.rendered, cube, logits), made)
+        return MaskPrediction(partial(self.rendered, cube, logits), state=made)
 
     def _passed(
         self, cube: Cube, places: Sequence[Point3], signs: Sequence[bool]
