@@ -142,8 +142,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Modules and tests stay to the end: no garbage collection need visit them again."""
+    """Modules and tests stay to the end: no garbage collection need visit them again.
+
+    Others come rarely: what tests make is small, or let go of by counting references.
+    """
     gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
     gc.enable()
 
 
