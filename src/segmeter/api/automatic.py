@@ -23,7 +23,7 @@ from segmeter.datasets.data_roots import images_in
 from segmeter.datasets.image_files import image_size, read_rgb
 from segmeter.engine.arithmetic import caller_state_kept, steady_arithmetic
 from segmeter.models.automatic.generator import AutomaticMask
-from segmeter.report.elements import unused
+from segmeter.report.elements import distinct
 from segmeter.report.images import overlay
 from segmeter.report.mask_pages import listing_page, masks_page
 
@@ -82,7 +82,9 @@ def auto_masks(
     with caller_state_kept():
         steady_arithmetic(threads)
         try:
-            for file, name in zip(files, _names(files), strict=True):
+            # The list of all images is called index.
+            names = distinct(["index", *(file.stem for file in files)], "-")[1:]
+            for file, name in zip(files, names, strict=True):
                 _one(found, method, file, name, tell)
         finally:  # masks found so far stay, also after an interrupt
             found.finish()
@@ -173,14 +175,6 @@ def _files(images: Sequence[Path]) -> list[Path]:
     for file in files:
         image_size(file)
     return files
-
-
-def _names(files: Sequence[Path]) -> list[str]:
-    """A name for each image's files; equal stems are numbered, and the list keeps its own."""
-    names = {"index": None}
-    for file in files:
-        names[unused(file.stem, names, "-")] = None
-    return list(names)[1:]
 
 
 def _facts_of(masks: Sequence[AutomaticMask], shape: tuple[int, int]) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from itertools import chain, count
@@ -38,14 +38,17 @@ def path(points: Iterable[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)
 
 
-def unused(name: str, taken: Collection[str], mark: str) -> str:
-    """A name, with a number after a mark where it is taken.
+def distinct(names: Iterable[str], mark: str) -> list[str]:
+    """Names of which no two are equal: one that is taken gets a number after a mark.
 
-    >>> unused("a", ["a", "a-2"], "-")
-    'a-3'
+    >>> distinct(["a", "a-2", "a"], "-")
+    ['a', 'a-2', 'a-3']
     """
-    numbered = chain([name], (f"{name}{mark}{k}" for k in count(2)))
-    return next(one for one in numbered if one not in taken)
+    found: dict[str, None] = {}
+    for name in names:
+        numbered = chain([name], (f"{name}{mark}{k}" for k in count(2)))
+        found[next(one for one in numbered if one not in found)] = None
+    return list(found)
 
 
 _KINDS = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"RIFF": "webp"}

@@ -15,7 +15,7 @@ from segmeter.core.rows import measure_column
 from segmeter.core.scores_by_step import quoted
 from segmeter.core.sections import Cell, Column, Label, Section, Table, Value
 from segmeter.core.wording import printable
-from segmeter.report.elements import amount, cell_text, spread, unused
+from segmeter.report.elements import amount, cell_text, distinct, spread
 from segmeter.store import Run
 
 Format = Literal["csv", "md", "tex", "html"]
@@ -44,8 +44,9 @@ def to_csv(table: Table, *, limits: bool = True) -> str:
         any(isinstance(cell := row[k], Value) and cell.low is not None for row in table.rows)
         for k in range(len(table.columns))
     ]
+    names = distinct((identifier(_heading(column)) for column in table.columns), "_")
     heads: list[object] = []
-    for name, three in zip(_names(table.columns), wide, strict=True):
+    for name, three in zip(names, wide, strict=True):
         heads += [name, f"{name}_low", f"{name}_high"] if three else [name]
     lines = [heads]
     for row in table.rows:
@@ -71,14 +72,6 @@ def identifier(text: str) -> str:
     plain = text.lower().replace("@", "").replace("%", " percent").replace("Δ".lower(), "delta ")
     name = re.sub(r"[^0-9a-z]+", "_", plain).strip("_") or "column"
     return name if name[0].isalpha() else f"n{name}"
-
-
-def _names(columns: Sequence[Column]) -> list[str]:
-    """An identifier for each column, no two the same."""
-    names: list[str] = []
-    for column in columns:
-        names.append(unused(identifier(_heading(column)), names, "_"))
-    return names
 
 
 def to_markdown(table: Table, *, limits: bool = True) -> str:

@@ -25,7 +25,7 @@ from segmeter.core.sections import (
     Table,
 )
 from segmeter.report.charts import bars_svg, chart_svg
-from segmeter.report.elements import filled, protocol_note, unused
+from segmeter.report.elements import distinct, filled, protocol_note
 from segmeter.report.exports import WRITERS, Format
 from segmeter.report.images import Album, css_colour, image_svg
 from segmeter.report.plot_frames import Palette
@@ -60,7 +60,9 @@ class Page:
 def render(page: Page) -> str:
     """The page as HTML text."""
     drawing = _Drawing(page.sections)
-    sections = [drawing.section(section) for section in page.sections]
+    stems = (re.sub(r"[^a-z0-9]+", "-", s.title.lower()).strip("-") for s in page.sections)
+    ids = distinct((stem or "section" for stem in stems), "-")
+    sections = [drawing.section(*pair) for pair in zip(page.sections, ids, strict=True)]
     return filled(
         "page.html",
         page=page,
@@ -79,11 +81,10 @@ class _Drawing:
             self.palette[name]  # named here, in reading order, so that tables above know it too
         self.album = Album()
         self.protocols: set[str] = set()
-        self._ids: set[str] = set()
 
-    def section(self, section: Section) -> dict[str, Any]:
+    def section(self, section: Section, id: str) -> dict[str, Any]:
         blocks = [self._block(block) for block in _grouped(section.blocks)]
-        return {"id": self._id(section.title), "section": section, "blocks": blocks}
+        return {"id": id, "section": section, "blocks": blocks}
 
     def _block(self, block: Block | list[Replay]) -> dict[str, Any]:
         """A block and, where the template cannot show it as it is, what is drawn of it."""
@@ -112,12 +113,6 @@ class _Drawing:
 
     def _chart(self, chart: Chart, width: int, height: int) -> Markup:
         return chart_svg(chart, self.palette, width, height)
-
-    def _id(self, title: str) -> str:
-        stem = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
-        name = unused(stem, self._ids, "-")
-        self._ids.add(name)
-        return name
 
 
 def _curve_names(sections: Sequence[Section]) -> Iterator[str]:

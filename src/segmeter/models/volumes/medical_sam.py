@@ -20,7 +20,7 @@ from segmeter.core.capabilities import capable
 from segmeter.core.errors import BadInput, BadWeights
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, ProtocolName, Request
-from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
+from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, points_of
 from segmeter.core.scenes import Pixels, Scene
 from segmeter.models.adapters import as_image
 from segmeter.models.fetching import ByHand, PackageArchive, offer
@@ -31,15 +31,9 @@ if TYPE_CHECKING:
     from segmeter.models.checkpoints import Checkpoint
     from segmeter.models.sam._encoded import SamEncodedScene
     from segmeter.models.sam._prompt_batches import Policy
-    from segmeter.models.volumes._networks import MedicalNetwork
-
-if TYPE_CHECKING:
-    from segmeter.models.volumes._networks import ScribbleUNet
-
+    from segmeter.models.volumes._networks import MedicalNetwork, ScribbleUNet
 
 Values = npt.NDArray[np.float32]
-
-
 _MEDSAM = "https://github.com/bowang-lab/MedSAM"
 _BOX = frozenset({"box"})
 
@@ -237,10 +231,8 @@ class ScribbleEncodedScene:
 
     def _draw(self, drawn: Values, prompt: Prompt) -> None:
         match prompt:
-            case Click(point, positive):
-                self._draw(drawn, Scribble((point,), positive))
-            case Scribble(points, positive):
-                for point in points:
+            case Click(positive=positive) | Scribble(positive=positive):
+                for point in points_of(prompt):
                     y, x = (min(max(c, 0), _SIDE - 1) for c in self._place(point, rounded=False))
                     drawn[2:4, y, x] = positive, not positive
             case Box(low, high):

@@ -15,7 +15,7 @@ from segmeter.core.capabilities import LosesPrompts, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
-from segmeter.core.prompts import Box, Click, Prompt, Scribble
+from segmeter.core.prompts import Box, Click, Prompt, Scribble, points_of
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models.adapters import as_volume
 from segmeter.models.fetching import ByHand, offer
@@ -236,9 +236,8 @@ def _points_and_labels(prompts: Sequence[Prompt]) -> tuple[list[Sequence[float]]
     points: list[Sequence[float]] = []
     labels: list[int] = []
     for stroke in strokes:
-        own = (stroke.point,) if isinstance(stroke, Click) else stroke.points
-        points += own
-        labels += [int(stroke.positive)] * len(own)
+        points += points_of(stroke)
+        labels += [int(stroke.positive)] * len(points_of(stroke))
     corners = [boxes[-1].low, boxes[-1].high] if boxes else []
     return [*points, *corners], [*labels, *([2, 3] if boxes else [])]
 
