@@ -131,7 +131,7 @@ def test_a_team_is_asked_once_a_round_for_all_its_members() -> None:
             draws: Sequence[np.random.Generator],
         ) -> list[Prompt | None]:
             self.asked.append([user.name for user in users])
-            return [u.next(s, d) for u, s, d in zip(users, observations, draws, strict=True)]
+            return list(CentreClick.team(users, observations, draws))
 
     @dataclass(frozen=True)
     class Member(CentreClick):
