@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks.report_parts import P_VALUE, titled
-from segmeter.core.benchmarks import Benchmark, Difference, Group, Results, Row
+from segmeter.core.benchmarks import Benchmark, Difference, Group, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
@@ -287,7 +287,9 @@ def groups_of_targets(
     given = None if file is None else read_groups(file)
     names = [facts.get(by) or None for facts in known.values()]
     if given is not None:
-        aliases = [_aliases(key) for key in known]
+        # A mask is named with or without its dataset; a whole image by its own name.
+        plain = {key: "/".join(filter(None, key[1:])) for key in known}
+        aliases = [(name, f"{key[0]}/{name}") for key, name in plain.items()]
         given.check({name for both in aliases for name in both})
         names = given.of(aliases, by)
     if any(names):
@@ -335,29 +337,21 @@ def said_of_targets(run: Results, by: str) -> dict[Key, dict[str, str]]:
         if by == "organ":  # what radiologists call a class
             known.setdefault("organ", known["class"])
         found[row["dataset"], row["scene"], row["target"]] = known
-    if by in _BANDS and not any(by in known for known in found.values()):
-        for key, name in _derived(run, rows, by):
-            found.get(key, {})[by] = name
-    return found
-
-
-def _derived(run: Results, rows: Sequence[Row], by: str) -> Iterator[tuple[Key, str]]:
-    """The group of each target by `size`, `shape` or `boundary`, where it is known.
-
-    Sizes are COCO's, in pixels. A boundary is its outline over that of a square of the same
-    area. Shapes are read off the targets themselves, so the data has to be available.
-    """
-    if by == "shape":
+    if by not in _BANDS or any(by in known for known in found.values()):
+        return found
+    if by == "shape":  # of the targets themselves, so the data has to be available
         for dataset, scene in dict.fromkeys((row["dataset"], row["scene"]) for row in rows):
-            targets = (target for target in run.scene(dataset, scene).targets if target.mask)
-            yield from (((dataset, scene, t.id), shape_group(t.mask)) for t in targets)
-        return
-    for row in rows:
-        key, area = (row["dataset"], row["scene"], row["target"]), row["area"]
-        if by == "size" and area is not None:
-            yield key, band(by, area)
-        elif by == "boundary" and row["outline_px"] and area:
-            yield key, band(by, row["outline_px"] / (4 * area**0.5))
+            for target in run.scene(dataset, scene).targets:
+                if target.mask:
+                    found.get((dataset, scene, target.id), {})[by] = shape_group(target.mask)
+        return found
+    for row, known in zip(rows, found.values(), strict=True):
+        area, outline = row["area"], row["outline_px"]
+        if by == "size" and area is not None:  # COCO's, in pixels
+            known[by] = band(by, area)
+        elif by == "boundary" and outline and area:  # over that of a square of the same area
+            known[by] = band(by, outline / (4 * area**0.5))
+    return found
 
 
 def _mapping(stored: Any) -> dict[str, str]:
@@ -369,10 +363,3 @@ def _mapping(stored: Any) -> dict[str, str]:
         return {str(key): str(value) for key, value in pairs.items()}
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(f"column 'groups': {stored!r:.80} names no groups ({error})") from error
-
-
-def _aliases(key: Key) -> tuple[str, str]:
-    """Names of a mask in a groups file; a whole image has its own name."""
-    dataset, *place = key
-    name = "/".join(filter(None, place))
-    return name, f"{dataset}/{name}"

@@ -53,41 +53,25 @@ class Declared:
 
     Work, statistics and pages are in modules of its folder, which are imported when a job is run
     or numbers are asked for, so that listing benchmarks does not load them.
-
-    Attributes
-    ----------
-    users, rounds, measures
-        Defaults of a plan; a benchmark without default users has none.
-    options
-        Options of `segmeter run` of its own.
-    cited
-        The work to cite for the benchmark; one with several overrides `citations`.
-    jobs, pages
-        The modules of its folder that have `work(segmenter, scene, plan)`, and `sections(run)`,
-        or `module:function`; no pages for the headline and differences.
-    priced
-        Whether the pages also have `project_section(run, objects, rate)`.
-    layout
-        The columns of the table that papers print, where they do not depend on the run.
-    example
-        What `segmeter run NAME --help` shows as an example.
     """
 
     __slots__ = ()
     name: str
-    users: ClassVar[tuple[str, ...]] = ()
+    users: ClassVar[tuple[str, ...]] = ()  # defaults of a plan; none for one without users
     rounds: ClassVar[int] = 1
     measures: ClassVar[tuple[str, ...]] = ()
     headline: ClassVar[tuple[str, ...]] = ()
-    options: ClassVar[tuple[RunOption, ...]] = ()
-    cited: ClassVar[str] = ""
+    options: ClassVar[tuple[RunOption, ...]] = ()  # of `segmeter run`, of its own
+    cited: ClassVar[str] = ""  # the work to cite; one with several overrides `citations`
     split_by: ClassVar[tuple[str, ...]] = ()
+    # Modules of its folder that have `work(segmenter, scene, plan)` and `sections(run)`, or
+    # `module:function`; without pages a report has the headline and differences.
     jobs: ClassVar[str] = "work"
     pages: ClassVar[str] = ""
-    priced: ClassVar[bool] = False
-    layout: ClassVar[PaperLayout | None] = None
+    priced: ClassVar[bool] = False  # pages also have `project_section(run, objects, rate)`
+    layout: ClassVar[PaperLayout | None] = None  # papers' table, if it is the same for all runs
     evaluates: ClassVar[tuple[str, ...]] = ("model",)
-    example: ClassVar[str] = "--model grabcut --dataset mini"
+    example: ClassVar[str] = "--model grabcut --dataset mini"  # of `segmeter run NAME --help`
 
     @property
     def citations(self) -> Mapping[str, str]:
@@ -95,11 +79,7 @@ class Declared:
         return {f"benchmark {self.name}": self.cited} if self.cited else {}
 
     def plan(self, plan: Plan) -> Plan:
-        """Fill what the request left open."""
-        return self.filled(plan)
-
-    def filled(self, plan: Plan) -> Plan:
-        """A request with default users, rounds, protocols, measures and options."""
+        """Fill what the request left open: users, rounds, protocols, measures and options."""
         if plan.kind != "model":
             raise BadInput(f"benchmark '{self.name}' tests models, not methods; use --model")
         if plan.rounds < 0:

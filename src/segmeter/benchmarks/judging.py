@@ -25,16 +25,11 @@ SURFACE_MEASURES = ("nsd", "hd95", "mean-surface-distance")
 class Surfaces:
     """How surfaces of volumes are measured.
 
-    Attributes
-    ----------
-    nsd_mm
-        Tolerance of NSD, one for all or by organ: `2` or `2,spleen=1,liver=3`.
-    convention
-        `surface` weighs surface elements by their area (DeepMind's surface-distance); `monai`
-        counts outermost voxels, as MONAI does.
+    The convention `surface` weighs surface elements by their area (DeepMind's surface-distance);
+    `monai` counts outermost voxels, as MONAI does.
     """
 
-    nsd_mm: str = "2"
+    nsd_mm: str = "2"  # tolerance of NSD, one for all or by organ: `2` or `2,spleen=1,liver=3`
     convention: str = "surface"
 
     @classmethod

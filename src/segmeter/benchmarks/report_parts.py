@@ -27,10 +27,6 @@ _TEXT = (
     "Pairs of models on the objects that both have. A difference is significant if its p "
     "value, corrected for all pairs of its statistic (Holm), is below 5 %."
 )
-_NOTE = (
-    "Differences are first minus second, with 95 % intervals from resampling {units}; p is "
-    "two-sided, by exchanging the two {pairs} within {units}."
-)
 
 
 Numbers = dict[tuple[tuple[str, str, str, str], str], SummaryRow]
@@ -75,7 +71,10 @@ def difference_table(
     columns[page.Column("difference", "first − second", max(2, digits), plot=True)] = page.Value.of
     columns[P_VALUE] = lambda d: None if d.too_few else d.p_holm
     columns[page.Column("conclusion")] = lambda d: _conclusion(d, cards[d.statistic].better, shown)
-    note = _NOTE.format(units=units, pairs=pairs[0])
+    note = (
+        f"Differences are first minus second, with 95 % intervals from resampling {units}; p is "
+        f"two-sided, by exchanging the two {pairs[0]} within {units}."
+    )
     return page.Table.of(name, found, columns, caption, note)
 
 
@@ -367,15 +366,10 @@ def on_common_objects(run: Results, groups: Sequence[Group]) -> Results:
     return run.only([(name, *key) for name, held in kept.items() for key in held])
 
 
-def measured(row: SummaryRow, unit: str, digits: int, words: str = "") -> page.Quantity:
+def measured(row: SummaryRow, unit: str = "%", digits: int = 1, words: str = "") -> page.Quantity:
     """A statistic with its interval after `words`, for a sentence."""
     text, value = f"{row.value:.{digits}f} {unit}".strip(), page.Value.of(row)
     return page.Quantity(text, value, value.limits(digits, words), row.statistic)
-
-
-def percent(row: SummaryRow) -> page.Quantity:
-    """A percentage with its interval, for a sentence."""
-    return measured(row, "%", 1)
 
 
 def best_answer(

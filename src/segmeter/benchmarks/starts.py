@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -31,8 +31,6 @@ from segmeter.measures.objects import iou
 from segmeter.stats.comparisons import difference
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic, resampling
-
-Made = TypeVar("Made")
 
 OPTIONS = (
     RunOption("start", str, None, "Also start from masks: a folder of label maps, a COCO results "
@@ -92,7 +90,7 @@ def _starts(scene: Scene, source: str, near: str | None) -> list[Start]:
     else:
         spec = Spec.parse(source)
         name = str(spec.options.get("model", spec.name)).partition("?")[0]
-        segmented = _method(source, near).segment(scene)
+        segmented = made_near(catalogue.methods, source, near).segment(scene)
         masks, labels = segmented.proposals, segmented.labels
         if masks is None and labels is None:
             raise BadInput(f"--start '{source}' gives no masks; name a method that gives some")
@@ -125,12 +123,8 @@ def paired(
 _predictions = lru_cache(maxsize=4)(Predictions)
 
 
-@lru_cache(maxsize=1)
-def _method(source: str, near: str | None) -> Any:
-    return made_near(catalogue.methods, source, near)
-
-
-def made_near(registry: Registry[Made], source: str, near: str | None) -> Made:
+@lru_cache(maxsize=2)
+def made_near(registry: Registry[Any], source: str, near: str | None) -> Any:
     """Make something named, with the weights of a folder if it finds none elsewhere."""
     try:
         return registry.make(source)

@@ -56,7 +56,7 @@ class Concepts(Declared):
     cited = "carion2025"
 
     def plan(self, plan: Plan) -> Plan:
-        filled = self.filled(plan)
+        filled = super().plan(plan)
         digest = digest_of(filled.options["phrases"])
         return replace(filled, rounds=1, options={**filled.options, "digest": digest})
 

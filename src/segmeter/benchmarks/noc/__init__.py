@@ -48,7 +48,7 @@ class Noc(Declared):
     def plan(self, plan: Plan) -> Plan:
         goal = until(plan)
         measured = () if goal is None else (goal.measure,)
-        return self.filled(replace(plan, measures=(*plan.measures, *measured)))
+        return super().plan(replace(plan, measures=(*plan.measures, *measured)))
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         users = [catalogue.users.make(spec) for spec in plan.users]

@@ -67,7 +67,7 @@ class Rclicks(Declared):
     )  # fmt: skip
 
     def plan(self, plan: Plan) -> Plan:
-        filled = self.filled(plan)
+        filled = super().plan(plan)
         options = dict(filled.options)
         if options["clicks"]:
             path = Path(options["clicks"]).resolve()

@@ -33,31 +33,18 @@ _HALF = GROUPS // 2
 class Effect:
     """A number of a table of users, before it is a statistic of a group.
 
-    Attributes
-    ----------
-    role
-        What is asked: `base`, `sample`, `std`, `nsr`, or the differences `dsb`, `dgr`, `dhh`.
-    measure
-        What a player's number is: `noc`, `auc` or `nof`.
-    relabelled
-        Who changes places within a target when nothing differs: groups among themselves,
-        the centre click with all of them, all draws of all groups, or none: then
-        relabelling changes nothing and there is no null.
-    all_draws
-        Whether all draws are used; else the first one, as in the paper.
-    percent
-        Whether the number is a fraction that is printed times 100.
-    form
-        What sets it apart from the paper's formula: `ratio`, `log`, `all` draws, `unbiased`.
+    `relabelled` is who changes places within a target when nothing differs: groups among
+    themselves, the centre click with all of them, all draws of all groups, or none: then
+    relabelling changes nothing and there is no null.
     """
 
-    role: str
-    measure: str
+    role: str  # `base`, `sample`, `std`, `nsr`, or the differences `dsb`, `dgr`, `dhh`
+    measure: str  # what a player's number is: `noc`, `auc` or `nof`
     kind: Kind
     relabelled: Relabelled = "none"
-    all_draws: bool = False
-    percent: bool = False
-    form: str = ""
+    all_draws: bool = False  # else the first one, as in the paper
+    percent: bool = False  # a fraction that is printed times 100
+    form: str = ""  # unlike the paper's formula: `ratio`, `log`, `all` draws, `unbiased`
 
     @property
     def name(self) -> str:

@@ -36,17 +36,11 @@ Key = tuple[str, str]
 class GroupCurves(Group):
     """One model, dataset and reading, all users on the same targets.
 
-    Attributes
-    ----------
-    base
-        IoU of the centre click, `(targets, rounds)`.
-    groups
-        IoU of the clicking groups, `(draws, groups, targets, rounds)`, the least likely tenth
-        first.
+    IoU of the clicking groups has the least likely tenth first.
     """
 
-    base: Floats
-    groups: Floats
+    base: Floats  # IoU of the centre click, `(targets, rounds)`
+    groups: Floats  # `(draws, groups, targets, rounds)`
 
     @cached_property
     def effects(self) -> dict[str, Interval]:

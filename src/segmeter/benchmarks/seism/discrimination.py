@@ -78,10 +78,8 @@ class MethodSweeps:
         sets = [self] if self.training is None else [self, self.training]
         counts = [next(iter(sweeps.own.values())).shape[1] for sweeps in sets]
         if counts[0] != counts[-1]:
-            raise BadInput(
-                f"a method has {counts[0]} settings on the test and {counts[-1]} on the training "
-                "set"
-            )
+            text = f"a method has {counts[0]} settings on the test and {counts[-1]} on the training"
+            raise BadInput(f"{text} set")
 
     def sweep(self, measure: str, swapped: bool = False) -> Sweep:
         table = self.swapped if swapped else self.own
@@ -216,12 +214,11 @@ def _image_sweep(
         labels = dataset.partitions(judge)
         ground_truths = GroundTruths.of(labels, ["pixel"] if "fb" in measures else [])
         away = {name: _turned(result, labels[0].shape) for name, result in results.items()}
-        levels = levels_of(method, away, ground_truths)
         found.append(
             [
                 level.boundary_scores
                 | ({} if level.comparison is None else scores_of(level.comparison, measures))
-                for level in levels
+                for level in levels_of(method, away, ground_truths)
             ]
         )
     return found[0], found[1]
@@ -380,23 +377,17 @@ _META = {"sihd": "SIHD", "sabd": "SABD", "sisd": "SISD", "overall": "Global"}
 
 
 def _meta_table(ranked: Sequence[MetaRow]) -> page.Table:
-    def cell(name: str) -> Callable[[MetaRow], page.Cell]:
-        def of(row: MetaRow) -> page.Cell:
-            found: Interval | float | None = getattr(row, name)
-            return page.Value.of(found) if isinstance(found, Interval) else found
-
-        return of
-
-    columns: dict[page.Column, Callable[[MetaRow], page.Cell]] = {
-        page.Column("measure"): lambda row: page.Label(NAMES[row.measure], protocol=row.protocol)
-    }
-    for name, title in _META.items():
-        if any(getattr(row, name) is not None for row in ranked):
-            column = page.Column(title, "%", digits=1, percent=True, better="higher")
-            columns[column] = cell(name)
+    shown = [name for name in _META if any(getattr(row, name) is not None for row in ranked)]
+    columns = [page.Column("measure")]
+    columns += [page.Column(_META[n], "%", 1, percent=True, better="higher") for n in shown]
+    rows: list[list[page.Cell]] = []
+    for row in ranked:
+        found = [getattr(row, name) for name in shown]
+        values = (page.Value.of(f) if isinstance(f, Interval) else f for f in found)
+        rows.append([page.Label(NAMES[row.measure], protocol=row.protocol), *values])
     protocol = ranked[0].protocol
     caption = f"{protocol.capitalize()}: with 95 % intervals over images"
-    return page.Table.of(f"meta-measures-{protocol}", ranked, columns, caption)
+    return page.Table(f"meta-measures-{protocol}", columns, rows, caption)
 
 
 def _densities(measure: str, pairs: PairScores) -> page.Chart:

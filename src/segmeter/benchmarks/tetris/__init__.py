@@ -71,7 +71,7 @@ class Tetris(Attacked):
     )  # fmt: skip
 
     def plan(self, plan: Plan) -> Plan:
-        filled = self.filled(plan)
+        filled = super().plan(plan)
         clicks = filled.options["clicks"]
         if clicks and not Path(clicks).is_file():
             raise BadInput(f"there is no clicks file '{clicks}'")
@@ -95,7 +95,7 @@ class TetrisBoxes(Attacked):
     def plan(self, plan: Plan) -> Plan:
         if plan.users and tuple(map(str, plan.users)) != self.users:
             raise BadInput("benchmark 'tetris-boxes' brings its own users; drop --user")
-        filled = self.filled(plan)
+        filled = super().plan(plan)
         if filled.measures != self.measures:
             raise BadInput("benchmark 'tetris-boxes' measures IoU and Boundary IoU; drop --measure")
         return filled

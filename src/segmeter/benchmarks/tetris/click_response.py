@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -142,8 +143,8 @@ def single_click_scores(
     """IoU and Boundary IoU `(n, 2)` of lone clicks; None without a fast path."""
     if not isinstance(encoded, ScoresSingleClicks):
         return None
-    judge, reach = (_judged, band_reach(target.mask.shape)) if boundary else (_judged_iou, 0)
-    return encoded.single_click_scores(points, target, judge, reach, **speed)
+    judge, reach = partial(_judged, boundary=boundary), band_reach(target.mask.shape)
+    return encoded.single_click_scores(points, target, judge, reach if boundary else 0, **speed)
 
 
 def score_prompts(
@@ -159,10 +160,6 @@ def score_prompts(
     return np.array(scores).reshape(-1, 2)
 
 
-def _judged(target: Target, mask: Mask) -> tuple[float, float]:
-    ignore = target.ignore
-    return iou(target.mask, mask, ignore), boundary_iou(target.mask, mask, ignore)
-
-
-def _judged_iou(target: Target, mask: Mask) -> tuple[float, float]:
-    return iou(target.mask, mask, target.ignore), float("nan")
+def _judged(target: Target, mask: Mask, boundary: bool = True) -> tuple[float, float]:
+    both = target.mask, mask, target.ignore
+    return iou(*both), boundary_iou(*both) if boundary else float("nan")

@@ -81,7 +81,8 @@ def work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
         }
 
     rows = attacked_rows(scene, records, seconds_encode, plan, tried)
-    if probed(scene, plan.options["exhaustive"]):
+    # Scenes that are clicked everywhere are drawn by their names, so they are always the same.
+    if int(fingerprint("probed", scene.name, size=4), 16) / 16**8 < plan.options["exhaustive"]:
         rows += extreme_rows(encoded, scene, plan.options["stride"], single)
     if plan.options["clicks"]:
         rows += people_rows(encoded, scene, Path(plan.options["clicks"]), single)
@@ -173,12 +174,6 @@ def _tried(attempt: Attempt | None) -> dict[str, Any]:
 DIRECTIONS: tuple[Direction, ...] = ("worst", "best")
 
 
-def probed(scene: Scene, exhaustive: float) -> bool:
-    """Whether a scene is among those clicked everywhere; by its name, so the same always."""
-    draw = int(fingerprint("probed", scene.name, size=4), 16) / 16**8
-    return draw < exhaustive
-
-
 Single = Callable[[Target, str, tuple[float, ...]], Row]
 """Makes the row of one click on a target, by its user."""
 
@@ -190,16 +185,14 @@ def extreme_rows(encoded: EncodedScene, scene: Scene, stride: int, single: Singl
     """
     for target in scene.targets:
         found = click_response_map(encoded, target, stride)
-        for direction in DIRECTIONS:
-            point, _ = found.extreme(worst=direction == "worst")
-            kept = {"map": packed(found)} if direction == "worst" else {}
-            yield single(target, f"{direction}-of-all", point) | kept
+        worst, best = (found.extreme(worst=worst)[0] for worst in (True, False))
+        yield single(target, "worst-of-all", worst) | {"map": packed(found)}
+        yield single(target, "best-of-all", best)
         if isinstance(encoded, Differentiable):
             nothing = Mask.empty(scene.shape)
             observation = Observation(scene, target, nothing, (), "corrected", encoded)
-            for attempt, direction in zip(
-                search([observation] * 2, DIRECTIONS), DIRECTIONS, strict=True
-            ):
+            attempts = search([observation] * 2, DIRECTIONS)
+            for attempt, direction in zip(attempts, DIRECTIONS, strict=True):
                 assert attempt is not None  # an empty mask leaves something to click
                 row = single(target, f"{direction}-click-search", attempt.click.point)
                 yield row | {"tries": len(attempt.trials)}

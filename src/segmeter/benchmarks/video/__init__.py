@@ -90,7 +90,7 @@ class VideoBenchmark(Declared):
     def plan(self, plan: Plan) -> Plan:
         if plan.measures:
             raise BadInput("benchmark 'video' scores J and F; it takes no --measure")
-        made = self.filled(plan)
+        made = super().plan(plan)
         modes = [mode.strip() for mode in made.options["modes"].split(",") if mode.strip()]
         for mode in modes:
             check_choice("mode", mode, list(MODES))

@@ -205,7 +205,7 @@ def _answer(rows: Sequence[SummaryRow], apart: Sequence[Difference]) -> page.Ans
     sure = " and ".join(led)
     ahead = f", significantly ahead of {sure}" if sure else ", but its lead is not significant"
     where = f"Highest J&F on {best.dataset} with {_label(user)}: **{best.model}**, "
-    return page.Answer(page.phrase(where, parts.percent(best), f"{ahead if pairs else ''}."))
+    return page.Answer(page.phrase(where, parts.measured(best), f"{ahead if pairs else ''}."))
 
 
 def _curves(run: Results, leading: Sequence[Tables]) -> Section:

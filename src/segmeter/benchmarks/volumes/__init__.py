@@ -127,7 +127,7 @@ class Volumes(Declared):
             if name not in MEASURES:
                 catalogue.measures.entry(name)  # refuses an unknown name, with a suggestion
                 raise BadInput(f"measure '{name}' does not score volumes; {', '.join(MEASURES)} do")
-        filled = self.filled(replace(plan, measures=plan.measures or ("nsd", "hd95")))
+        filled = super().plan(replace(plan, measures=plan.measures or ("nsd", "hd95")))
         Surfaces.of(filled.options)
         return filled
 

@@ -107,14 +107,14 @@ def _answer(members: Sequence[VolumeSessions], numbers: parts.Numbers) -> page.A
         for name in (volumes.dice_within(10).name, "dice")
     )
     best = f"Highest mean Dice within ten interactions on {dataset}: {few.model} with "
-    cheap = page.phrase(f"{best}{typed(few.user)}, ", parts.percent(few), ".")
+    cheap = page.phrase(f"{best}{typed(few.user)}, ", parts.measured(few), ".")
     if few.value <= 0:
         cheap = page.phrase(f"No prompter costs ten interactions or fewer on {dataset}.")
     spent = next(g for g in members if (g.model, g.user) == (most.model, most.user))
     mean = float(spent.interactions[:, -1].mean())
     return page.Answer(
         cheap,
-        f"Highest at any cost: {most.model} with {typed(most.user)}, {parts.percent(most)} after "
+        f"Highest at any cost: {most.model} with {typed(most.user)}, {parts.measured(most)} after "
         f"{mean:.1f} interactions per object.",
     )
 

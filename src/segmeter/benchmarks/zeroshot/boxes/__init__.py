@@ -57,7 +57,7 @@ class Boxes(Declared):
     def plan(self, plan: Plan) -> Plan:
         if plan.users:
             raise BadInput("benchmark 'boxes' has no users; --boxes chooses whose boxes")
-        filled = self.filled(plan)
+        filled = super().plan(plan)
         boxes = filled.options["boxes"]
         if boxes != GROUND_TRUTH and not is_file(boxes):
             catalogue.detectors.check(boxes)

@@ -132,8 +132,8 @@ def boxes_for(
             f"{scene.name}: detector '{source_name(source)}' knows COCO's classes, and this data"
             " numbers others; use boxes=ground truth or a file of boxes with its category ids"
         )
-    found = _detector(source, folder_of(near)).detect(scene.pixels)
-    return [Boxed(d.xywh, d.category, d.score) for d in found]
+    detector: Detector = made_near(catalogue.detectors, source, folder_of(near))
+    return [Boxed(d.xywh, d.category, d.score) for d in detector.detect(scene.pixels)]
 
 
 def check_file(source: str, header: Mapping[str, Any]) -> None:
@@ -167,12 +167,6 @@ def _read(source: str) -> bytes:
         return Path(source).read_bytes()
     except OSError as error:
         raise NotFound(f"no file '{source}' with a detector's boxes: {error.strerror}") from error
-
-
-@lru_cache(maxsize=2)
-def _detector(source: str, near: str | None) -> Detector:
-    made: Detector = made_near(catalogue.detectors, source, near)
-    return made
 
 
 class BoxMask(NamedTuple):

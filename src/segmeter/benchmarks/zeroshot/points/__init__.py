@@ -42,7 +42,7 @@ class Points(Declared):
     cited = "kirillov2023"
 
     def plan(self, plan: Plan) -> Plan:
-        filled = self.filled(plan)
+        filled = super().plan(plan)
         segmenters = tuple(with_default(spec, "masks", "zeroshot") for spec in plan.segmenters)
         baseline = filled.options["baseline"]
         if baseline and named(baseline, segmenters) is None:

@@ -54,4 +54,4 @@ class Proposals(Declared):
 
     def plan(self, plan: Plan) -> Plan:
         segmenters = tuple(with_default(s, "resize", "pillow") for s in plan.segmenters)
-        return replace(self.filled(replace(plan, users=())), segmenters=segmenters, rounds=1)
+        return replace(super().plan(replace(plan, users=())), segmenters=segmenters, rounds=1)
