@@ -19,15 +19,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped
 from segmeter.core.models import Method, ProtocolName, Segmentation
 from segmeter.core.scenes import Dataset
-from segmeter.measures.meta import (
-    Densities,
-    Sweep,
-    against_baselines,
-    against_swapped,
-    densities,
-    global_score,
-    human_discrimination,
-)
+from segmeter.measures import meta
 from segmeter.measures.outlines import Grid
 from segmeter.measures.partitions import FORMULAS, scores_of
 from segmeter.measures.tables import Labels, compare
@@ -40,7 +32,6 @@ Result = TypeVar("Result")
 
 BOUNDARY: dict[str, Grid] = {"fb": "pixel", "fb-contour": "contour"}
 _PRECISION_RECALL = {"fop": ("pop", "rop"), "fr": ("pr", "rr"), "fb": ("pb", "rb")}
-_DISTANCES = ("voi",)
 
 
 class Annotated(Dataset, Protocol):
@@ -81,12 +72,12 @@ class MethodSweeps:
             text = f"a method has {counts[0]} settings on the test and {counts[-1]} on the training"
             raise BadInput(f"{text} set")
 
-    def sweep(self, measure: str, swapped: bool = False) -> Sweep:
+    def sweep(self, measure: str, swapped: bool = False) -> meta.Sweep:
         table = self.swapped if swapped else self.own
-        sign = -1.0 if measure in _DISTANCES else 1.0
+        sign = -1.0 if measure == "voi" else 1.0  # the only distance
         precision, recall = map(table.get, _PRECISION_RECALL.get(measure, ("", "")))
         training = None if self.training is None else self.training.sweep(measure)
-        return Sweep(sign * table[measure], precision, recall, training)
+        return meta.Sweep(sign * table[measure], precision, recall, training)
 
 
 def human_pairs(
@@ -254,7 +245,7 @@ class MetaRow:
         """Global, the mean of the three."""
         if self.sihd is None or self.sabd is None or self.sisd is None:
             return None
-        return global_score(self.sihd.value, self.sabd.value, self.sisd.value)
+        return meta.global_score(self.sihd.value, self.sabd.value, self.sisd.value)
 
     @property
     def value(self) -> float:
@@ -286,14 +277,14 @@ def meta_rows(
     ]
 
 
-def densities_of(pairs: PairScores) -> dict[str, Densities]:
+def densities_of(pairs: PairScores) -> dict[str, meta.Densities]:
     """How the scores of same and different pairs are spread, by measure (Fig. 5)."""
-    return {m: densities(pairs.same[m], pairs.different[m]) for m in pairs.same}
+    return {m: meta.densities(pairs.same[m], pairs.different[m]) for m in pairs.same}
 
 
 def _sihd(pairs: PairScores, measure: str, protocol: ProtocolName) -> Interval:
     """The decision is right for both pairs of an annotation, for one or for none."""
-    found = human_discrimination(pairs.same[measure], pairs.different[measure])
+    found = meta.human_discrimination(pairs.same[measure], pairs.different[measure])
     right = (found.right_same.astype(float) + found.right_different) / 2
     limits = Resampling(pairs.images, seed="sihd").interval(right)
     if protocol == "corrected":
@@ -313,10 +304,10 @@ def _of_methods(
     own, others = ([m.sweep(measure) for m in some] for some in (methods, baselines))
     away = [m.sweep(measure, swapped=True) for m in methods]
     drawn = Resampling(methods[0].images, seed="meta")
-    swapped = drawn.interval(against_swapped(own, away, protocol).mean(axis=0))
+    swapped = drawn.interval(meta.against_swapped(own, away, protocol).mean(axis=0))
     if not baselines:
         return None, swapped
-    return drawn.interval(against_baselines(own, others, protocol).mean(axis=0)), swapped
+    return drawn.interval(meta.against_baselines(own, others, protocol).mean(axis=0)), swapped
 
 
 def known_measures() -> list[str]:
@@ -392,7 +383,7 @@ def _meta_table(ranked: Sequence[MetaRow]) -> page.Table:
 
 def _densities(measure: str, pairs: PairScores) -> page.Chart:
     same, different = pairs.same[measure], pairs.different[measure]
-    spread, found = densities(same, different), human_discrimination(same, different)
+    spread, found = meta.densities(same, different), meta.human_discrimination(same, different)
     top = float(max(spread.same.max(), spread.different.max()))
     return page.Chart(
         NAMES[measure],

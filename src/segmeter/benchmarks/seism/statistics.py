@@ -34,10 +34,6 @@ Columns = dict[str, Floats]
 Places = npt.NDArray[np.intp]
 
 
-# A set's value at each setting, from columns whose first axis (images) was averaged.
-SetValue = Callable[[Columns], Floats]
-
-
 def _ratio(part: Floats, whole: Floats) -> Floats:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
@@ -48,7 +44,7 @@ def set_fb(means: Columns) -> Floats:
     return harmonics(precision, _ratio(means["matched_ground_truth"], means["ground_truth_pixels"]))
 
 
-_VALUES: dict[str, tuple[tuple[str, ...], SetValue]] = {
+_VALUES: dict[str, tuple[tuple[str, ...], Callable[[Columns], Floats]]] = {
     "fb": (COUNTS, set_fb),
     "fop": (("pop", "rop"), lambda means: harmonics(means["pop"], means["rop"])),
     "covering": (
@@ -58,9 +54,10 @@ _VALUES: dict[str, tuple[tuple[str, ...], SetValue]] = {
     "pri": (("pri",), lambda means: means["pri"]),
     "voi": (("voi",), lambda means: -means["voi"]),
 }
-"""Columns and value of each measure, larger is better; VoI is turned back when it is shown."""
+"""Columns of each measure, and a set's value at each setting from their means over images.
 
-_SIGN = {"voi": -1.0}
+Larger is better; VoI is turned back when it is shown.
+"""
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ class SweptTables(Group):
 
         A resample chooses its best setting itself, as the set did.
         """
-        (names, value), sign = _VALUES[measure], _SIGN.get(measure, 1.0)
+        (names, value), sign = _VALUES[measure], -1.0 if measure == "voi" else 1.0
         columns = {n: self.columns[n] for n in names} if places is None else self.at(names, places)
         resampled = value({n: self.drawn.means(column) for n, column in columns.items()})
         at_each = value({n: column.mean(axis=0) for n, column in columns.items()})
@@ -265,7 +262,6 @@ _PROTOCOLS = (
 
 
 def sections(run: Results) -> list[page.Section]:
-    """All sections, in reading order, a dataset after the other."""
     found, points = parts.Findings(run), human_points(run)
     made = []
     for dataset, here, rows in found.datasets(found.groups(SweptTables, "corrected")):

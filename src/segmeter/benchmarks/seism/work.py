@@ -160,18 +160,16 @@ def _hierarchy_levels(
 
 def _rows(scene: Scene, levels: Sequence[Level], extra: Mapping[str, float]) -> Iterator[Row]:
     best = _best_covered(levels)
-    known: dict[int, Row] = {}  # equal levels share one comparison
+    shared = {id(level.comparison): level.comparison for level in levels}  # by equal levels
+    known = {key: _region_columns(comparison) for key, comparison in shared.items()}
     for place, level in enumerate(levels, start=1):
-        key = id(level.comparison)
-        if key not in known:
-            known[key] = _region_columns(level.comparison)
         yield {
             "place": place,
             "setting": level.setting,
             "threshold": level.threshold,
             **level.boundary_scores,
             **({} if level.boundaries is None else pixel_counts(level.boundaries)),
-            **known[key],
+            **known[id(level.comparison)],
             "best_covered": best,
             "cluster": scene.id,
             "shape": list(scene.partitions[0].shape),

@@ -26,6 +26,7 @@ from segmeter.core.benchmarks import Results, Row
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click, round_from_json
 from segmeter.core.sections import Block, Gallery, Illustration, Note, Replay
+from segmeter.stats.intervals import Floats
 
 _SHOWN, _REPLAYED = 8, 2
 _WORDS = {"min": "worst clicks", "max": "best clicks"}
@@ -155,13 +156,7 @@ def _widest(
     return found
 
 
-Image = npt.NDArray[np.uint8]
-Floats = npt.NDArray[np.float64]
-
-
-def enlarged(
-    values: Floats, low: tuple[int, int], stride: int, shape: tuple[int, ...]
-) -> npt.NDArray[np.float64]:
+def enlarged(values: Floats, low: tuple[int, int], stride: int, shape: tuple[int, ...]) -> Floats:
     """A map at the image's size: each value fills the square of its stride; NaN elsewhere."""
     whole = np.full(shape[:2], np.nan)
     places = [(np.arange(n) - a + stride // 2) // stride for n, a in zip(shape, low, strict=False)]
@@ -172,14 +167,10 @@ def enlarged(
 
 
 def heat_image(
-    pixels: npt.NDArray[Any],
-    values: Floats,
-    low: tuple[int, int],
-    stride: int,
-    inside: Mask | None = None,
-) -> Image:
+    pixels: npt.NDArray[Any], values: Floats, low: tuple[int, int], stride: int, inside: Mask
+) -> npt.NDArray[np.uint8]:
     """The image in grey with the map in colour on the object."""
     whole = enlarged(values, low, stride, pixels.shape)
-    if inside is not None and stride > 1:
+    if stride > 1:
         whole[~inside.dense()] = np.nan
     return painted(pixels, whole)

@@ -19,9 +19,9 @@ from segmeter.core.models import EncodedScene, Request, render
 from segmeter.core.prompts import Box, Click, Prompt
 from segmeter.core.scenes import Target
 from segmeter.measures.objects import band_reach, boundary_iou, iou
+from segmeter.stats.intervals import Floats
 from segmeter.users.box_prompts import jitter_reach, tight_box
 
-Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 Progress = Callable[[int, int], None] | None
 """Called with how many prompts are done, and of how many."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from segmeter.benchmarks.responses import STATISTICS as RESPONSES
 from segmeter.benchmarks.responses import response_groups
@@ -18,9 +17,9 @@ from segmeter.core.grouping import grouped
 from segmeter.core.models import ProtocolName
 from segmeter.core.scores_by_step import Tables, load_tables
 from segmeter.stats.goals import area_under
+from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Better, Statistic, mean_of_known, share_of_known
 
-Floats = npt.NDArray[np.float64]
 _COLUMNS = {"iou": "iou", "biou": "boundary_iou"}
 _FIRST = ("y", "x", "start_y", "start_x", "diagonal_px", "people")  # of the first click
 _MOST_STEPS = 50  # of a gradient in one round; a search tries more clicks
@@ -78,8 +77,8 @@ def attacked_sessions(run: Results) -> list[AttackedSessions]:
     for (model, dataset), held in grouped(every, lambda t: (t.model, t.dataset)).items():
         users = {(tables.user, tables.protocol): tables for tables in held}
         for protocol in dict.fromkeys(p for user, p in users if user in roles):
-            every_role = {role: users.get((user, protocol)) for user, role in roles.items()}
-            members = {role: tables for role, tables in every_role.items() if tables is not None}
+            there = {role: (user, protocol) for user, role in roles.items()}
+            members = {role: users[who] for role, who in there.items() if who in users}
             base = members["base"]
             curves = {
                 (kind, role): tables.table(column)

@@ -25,16 +25,8 @@ from segmeter.core.masks import Mask
 from segmeter.core.scores_by_step import load_tables
 from segmeter.core.sections import Column, Note, Section
 from segmeter.core.seeds import generator
+from segmeter.measures import detections as coco
 from segmeter.measures.detection_matching import Cell, pairwise_iou, taken_by
-from segmeter.measures.detections import (
-    Kind,
-    Rules,
-    cells,
-    evaluator_scores,
-    matched_scores,
-    resampled_scores,
-    size_ranges,
-)
 from segmeter.measures.objects import boundary_iou, iou
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import (
@@ -47,7 +39,7 @@ from segmeter.stats.statistics import (
 
 RESAMPLES = 500
 _LVIS_MOST, _COCO_MOST = 300, 100
-_KINDS: dict[str, Kind] = {"": "segm", "boundary-": "boundary", "box-": "bbox"}
+_KINDS: dict[str, coco.Kind] = {"": "segm", "boundary-": "boundary", "box-": "bbox"}
 
 
 @dataclass(frozen=True)
@@ -67,9 +59,9 @@ class Detections:
         layout["categories"] += [{"id": n, "name": str(n), "frequency": "f"} for n in more]
         return layout
 
-    def rules(self, kind: Kind) -> Rules:
+    def rules(self, kind: coco.Kind) -> coco.Rules:
         federated = any(truth.federated for truth in self.ground_truths)
-        return Rules(kind, federated, most=_LVIS_MOST if federated else _COCO_MOST)
+        return coco.Rules(kind, federated, most=_LVIS_MOST if federated else _COCO_MOST)
 
     @cached_property
     def weights(self) -> Floats:
@@ -79,10 +71,10 @@ class Detections:
         return np.stack([np.bincount(row, minlength=many) for row in draws]).astype(float)
 
     @cached_property
-    def cells(self) -> dict[Kind, list[Cell]]:
+    def cells(self) -> dict[coco.Kind, list[Cell]]:
         """Images times classes with their overlaps, by kind."""
         kinds = _KINDS.values()
-        return {kind: cells(self.ground_truth, self.found, self.rules(kind)) for kind in kinds}
+        return {kind: coco.cells(self.ground_truth, self.found, self.rules(kind)) for kind in kinds}
 
 
 @dataclass(frozen=True)
@@ -104,11 +96,11 @@ class Scored(Group):
         for prefix, kind in _KINDS.items():
             rules, paired = found.rules(kind), found.cells[kind]
             if kind == "boundary":
-                every = matched_scores(paired, rules, self.protocol)
+                every = coco.matched_scores(paired, rules, self.protocol)
                 scores = {name: value for name, value in every.items() if name.startswith("ap")}
             else:
-                scores = evaluator_scores(paired, rules, found.ground_truth, self.protocol)
-            draws = resampled_scores(paired, rules, found.weights, self.protocol)
+                scores = coco.evaluator_scores(paired, rules, found.ground_truth, self.protocol)
+            draws = coco.resampled_scores(paired, rules, found.weights, self.protocol)
             for name, value in scores.items():
                 if not np.isnan(value):
                     made[f"{prefix}{name}"] = value, draws.get(name, np.empty(0))
@@ -226,7 +218,7 @@ def _objects(
     """Keys, images, quality and class and size of all objects."""
     values: dict[tuple[str, str], tuple[float, float]] = {}
     known: _Facts = {}
-    sizes = {name: area for name, area in size_ranges("corrected").items() if name != "all"}
+    sizes = {name: area for name, area in coco.size_ranges("corrected").items() if name != "all"}
     for scene, truth in zip(scenes, found.ground_truths, strict=True):
         names = {category.id: category.name for category in truth.categories}
         mine = [d for d in found.found if d["image_id"] == truth.image]
@@ -279,7 +271,6 @@ _RULE = (
 
 
 def sections(run: Results) -> list[Section]:
-    """All sections, in reading order."""
     found = parts.Findings(run, short_name)
     by: parts.By = {**parts.DATA, Column("boxes"): lambda row: row.user}
     texts: dict[str, Any] = {"by": by, "note": "95 % intervals from resampling images."}

@@ -32,7 +32,6 @@ from segmeter.measures.detections import check_detections
 from segmeter.models.detectors import COCO_CATEGORIES, Detector
 
 GROUND_TRUTH = "ground_truth"
-_SCORE_OF_GROUND_TRUTH = 1.0
 
 
 class Boxed(NamedTuple):
@@ -111,11 +110,8 @@ def boxes_for(
 ) -> list[Boxed]:
     """The boxes of a scene; `near` is the model; a detector's weights may be in the same folder."""
     if source == GROUND_TRUTH:
-        return [
-            Boxed(thing.box, thing.category, _SCORE_OF_GROUND_TRUTH)
-            for thing in ground_truth.objects
-            if not thing.crowd
-        ]
+        objects = (thing for thing in ground_truth.objects if not thing.crowd)
+        return [Boxed(thing.box, thing.category, score=1.0) for thing in objects]
     if is_file(source):
         mine = _by_image(source, os.stat(source).st_mtime_ns).get(ground_truth.image, ())
         height, width = ground_truth.shape

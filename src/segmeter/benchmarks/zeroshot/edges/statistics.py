@@ -92,7 +92,6 @@ _GAP = (
 
 
 def sections(run: Results) -> list[Section]:
-    """All sections, a dataset after the other."""
     found, made = parts.Findings(run), []
     for dataset, here, rows in found.datasets(found.groups(EdgeTables)):
         charts = [

@@ -113,7 +113,6 @@ _PROTOCOLS = (
 
 
 def sections(run: Results) -> list[page.Section]:
-    """All sections, in reading order."""
     found = parts.Findings(run, short_name)
     top = [r for r in found.rows if r.dataset == ALL] or found.rows
     leading = [r for r in top if r.protocol == found.lead]

@@ -137,7 +137,6 @@ _FEDERATED = (
 
 
 def sections(run: Results) -> list[Section]:
-    """All sections, a dataset after the other."""
     found, made = parts.Findings(run), []
     for dataset, here, rows in found.datasets(found.groups(Proposed)):
         most, images = max(n for g in here for n in g.numbers), max(len(g.keys) for g in here)
