@@ -77,6 +77,17 @@ def test_a_table_refuses_names_of_nothing_and_prints_no_machine_time(
     assert "SPC" not in out
 
 
+def test_a_column_of_another_goal_is_refused_with_the_option_that_asks_for_it(
+    runs: tuple[Path, Path], typed: Typed
+) -> None:
+    code, _, err = typed("table", runs[0], "--columns", "noc@91")
+    assert code == 2
+    assert "no statistic 'noc@91' without --goal 91; the run has noc@80, noc@85" in err
+    code, out, _ = typed("table", runs[0], "--columns", "noc@91", "--goal", "91")
+    assert (code, "NoC@91" in out) == (0, True)
+    assert "did you mean 'noc@" in typed("table", runs[0], "--columns", "nocc@90")[2]
+
+
 def test_a_latex_table_is_whole_and_bold_only_where_significant(
     runs: tuple[Path, Path], typed: Typed, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ objects is a column.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -107,6 +108,7 @@ def _place_columns(
 
 
 _model = attrgetter("model")
+_AT_GOAL = re.compile(r"[@-][5-9]\d$")  # percent of a goal, as in noc@90; iou@10 is of a round
 
 
 def _counts(rows: Sequence[SummaryRow]) -> dict[str, int]:
@@ -153,6 +155,12 @@ def _shown(
 ) -> dict[str, str]:
     """Statistics of the columns with their headings: those of the layout, or as chosen."""
     known = list(dict.fromkeys(row.statistic for row in rows if row.statistic in cards))
+    for name in columns:
+        others = [one for one in known if _AT_GOAL.search(one) and one[:-2] == name[:-2]]
+        if others and _AT_GOAL.search(name) and name not in known:
+            has = ", ".join(others)
+            goal = f"--goal {name[-2:]}"
+            raise NotFound(f"no statistic '{name}' without {goal}; the run has {has}")
     _places("statistic", columns, {name: (name, name) for name in known})
     if columns:
         return {name: cards[name].title for name in columns}
