@@ -380,7 +380,7 @@ def test_obedience_is_reported_over_the_clicks_of_all_users(
         for name, value in (("obeyed", row["obeyed"]), ("kept", row["kept"])):
             found = rows[row["model"], "", row["protocol"], name]
             assert found.value == pytest.approx(100 * value), (row["model"], name)
-    assert "Does the model follow clicks?" in [section.title for section in sections]
+    assert "Does the model obey clicks?" in [section.title for section in sections]
 
 
 def test_the_robots_first_click_counts_where_people_clicked(golden: Path) -> None:

@@ -84,7 +84,7 @@ def test_the_report_shows_obedience_calibration_and_the_worst_sessions(run: Any)
     assert "Multiples" in kinds
     replays = [block for block in section.blocks if type(block).__name__ == "Replay"]
     assert "synthetic-stubborn" in replays[0].title  # type: ignore[union-attr]
-    assert "not followed: click 1" in {f.note for f in replays[0].frames}  # type: ignore[union-attr]
+    assert "not obeyed: click 1" in {f.note for f in replays[0].frames}  # type: ignore[union-attr]
 
 
 def group_of(**tables: Any) -> Responses:
@@ -155,12 +155,12 @@ def test_the_answer_names_a_difference_in_obedience_only_if_it_is_significant() 
         for model, share in (("a", 50.0), ("b", 70.0))
     }
     told = followed_sentence([d], rows)
-    assert told.startswith("**b** follows 70 % of clicks, **a** 50 %")
+    assert told.startswith("**b** obeys 70 % of clicks, **a** 50 %")
     assert not followed_sentence([replace(d, p_holm=0.2)], rows)
 
 
 def test_the_section_is_in_the_page(run: Any, tmp_path: Path) -> None:
-    assert "Does the model follow clicks?" in run.report(tmp_path / "page.html").read_text()
+    assert "Does the model obey clicks?" in run.report(tmp_path / "page.html").read_text()
 
 
 def test_a_reliability_diagram_spans_scores_above_one_and_no_empty_corner() -> None:

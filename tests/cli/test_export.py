@@ -100,6 +100,18 @@ def mixed(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
+def test_masks_of_two_protocols_are_told_apart(typed: Any, tmp_path: Path) -> None:
+    for protocols in (("corrected",), ("published", "corrected")):
+        plan = Plan(
+            "noc", (Spec("disc"),), (Spec("drawn"),), protocols=protocols, rounds=1, limit=1
+        )
+        run = tmp_path / str(len(protocols))
+        run_plan(plan, run, workers=0)
+        code, out, _ = typed("export", run, "--format", "coco", "--out", tmp_path / "out")
+        assert code == 0
+        assert ("use those of published or of corrected" in out) == (len(protocols) == 2)
+
+
 @pytest.mark.parametrize("which", ["last", "best", "2"])
 def test_a_coco_list_is_read_back_by_pycocotools_and_by_us(
     typed: Any, tmp_path: Path, which: str

@@ -1,4 +1,4 @@
-"""The report's section on obedience: does the model follow clicks, can its score be trusted?"""
+"""The report's section on obedience: does the model obey clicks, can its score be trusted?"""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def response_sections(run: Results, *, corrections_only: bool = False) -> list[p
         blocks.append(page.Note(text))
     if not blocks:
         return []
-    return [page.Section("Does the model follow clicks?", _TEXT if found else "", blocks)]
+    return [page.Section("Does the model obey clicks?", _TEXT if found else "", blocks)]
 
 
 def _without_limits(block: page.Block) -> page.Block:
@@ -117,7 +117,7 @@ def followed_notes(run: Results) -> Sequence[page.Block]:
 def followed_sentence(
     differences: Iterable[Difference], rows: Mapping[tuple[str, str], SummaryRow]
 ) -> str:
-    """Which model follows more clicks, where that is significant; empty where it is not.
+    """Which model obeys more clicks, where that is significant; empty where it is not.
 
     `rows` are those of the summary, by model and statistic.
     """
@@ -128,7 +128,7 @@ def followed_sentence(
     one = d if d.value > 0 else d.turned
     shares = [rows[model, d.statistic].value for model in (one.first, one.second)]
     return (
-        f"**{one.first}** follows {shares[0]:.0f} % of clicks, **{one.second}** {shares[1]:.0f} %, "
+        f"**{one.first}** obeys {shares[0]:.0f} % of clicks, **{one.second}** {shares[1]:.0f} %, "
         "which is **significant**."
     )
 
@@ -309,20 +309,20 @@ def _replays(run: Results, members: Sequence[Responses], stem: str, each: int) -
             users = [group.user] if group.user else [str(row["user"]) for row in every[:1]]
             frames = _noted(session_frames(run, group, case, users))
             wrong = sum(bool(frame.note) for frame in frames)
-            caption_text = f"{group.model}: {wrong} of {len(frames)} masks ignore a click"
+            caption_text = f"{group.model}: {wrong} of {len(frames)} masks disobey a click"
             key = f"ignored-{stem}-{number}-{place}"
             made += [case.replay(key, caption_text, frames, None, "")] if frames else []
     return made
 
 
 def _noted(frames: Sequence[page.Frame]) -> list[page.Frame]:
-    """Rounds with a note on the clicks so far that their masks do not follow."""
+    """Rounds with a note on the clicks so far that their masks do not obey."""
     given: list[tuple[int, Click]] = []
     made = []
     for number, frame in enumerate(frames, start=1):
         if len(frame.prompts) == 1 and isinstance(frame.prompts[0], Click):
             given.append((number, frame.prompts[0]))
         wrong = [str(k) for k, c in given if frame.mask[tuple(map(round, c.point))] != c.positive]
-        note = f"not followed: click {', '.join(wrong)}" if wrong else ""
+        note = f"not obeyed: click {', '.join(wrong)}" if wrong else ""
         made.append(replace(frame, note=note))
     return made

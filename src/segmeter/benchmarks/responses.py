@@ -1,4 +1,4 @@
-"""Responses of models to prompts: whether they follow clicks, and whether their score is right.
+"""Responses of models to prompts: whether they obey clicks, and whether their score is right.
 
 Statistics of every benchmark with rounds; the rows of a run hold what they need.
 """

@@ -57,6 +57,8 @@ def export(
     files = len({f.path for f in written})
     held = f" ({counted(files, 'file')})" if files != len(written) else ""
     typer.echo(f"{counted(len(written), 'mask')} written to {out}{held}")
+    if len(opened.plan.protocols) > 1:
+        typer.echo("each object has a mask per protocol: use those of published or of corrected")
     hint = opened.export_hint(kind)
     if hint:
         for file in dict.fromkeys(f.path for f in written):

@@ -128,7 +128,7 @@ def sessions(run: Results) -> list[VolumeSessions]:
 
 
 def responses(run: Results) -> list[VolumeResponses]:
-    """How models follow prompts; the draws of a prompter are reported together."""
+    """How models obey prompts; the draws of a prompter are reported together."""
     found = run.sql('select distinct "user", prompter from sessions order by all').to_pylist()
     names = {row["user"]: row["prompter"] for row in found}
     every = response_groups(run, lambda user: names.get(user) or user)
