@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,19 @@ def test_a_plain_script_needs_no_guard(python: Interpreter, tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 0
     assert "1 of 1 jobs" in done.stderr
+
+
+def test_completion_of_a_run_offers_what_the_reference_documents(tmp_path: Path) -> None:
+    run = segmeter.evaluate("disc", "drawn", out=tmp_path / "r", limit=1, rounds=1)
+    offered = {name for name in dir(run) if not name.startswith("_")}
+    docs = Path(__file__).parents[1] / "docs"
+    inherited = re.search(r"inherited_members: \[(.*)\]", (docs / "reference/api.md").read_text())
+    assert inherited is not None
+    own = {name for name in vars(segmeter.Run) if not name.startswith("_")}
+    assert offered == own | set(inherited[1].split(", "))
+    table = set(re.findall(r"^\| `run\.(\w+)\(", (docs / "runs.md").read_text(), re.MULTILINE))
+    assert len(table) > 5
+    assert table <= offered
 
 
 def test_a_run_becomes_data_frames(tmp_path: Path) -> None:

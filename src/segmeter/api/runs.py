@@ -83,6 +83,19 @@ def open_run(
     return run
 
 
+_INHERITED = [
+    "address",
+    "plan",
+    "sql",
+    "summary",
+    "sessions",
+    "rows",
+    "errors",
+    "to_pandas",
+    "verify",
+]
+
+
 class Run(StoredRun):
     """The results of an evaluation: numbers, sessions, tables, figures, masks and the report.
 
@@ -105,6 +118,11 @@ class Run(StoredRun):
 
     tally: Tally | None = None
     """Jobs done, done before and failed, of the call of `evaluate` that returned the run."""
+
+    def __dir__(self) -> list[str]:
+        """Names for completion: those of the reference, not all that reports read of a run."""
+        shown = {*vars(Run), *_INHERITED}
+        return [name for name in super().__dir__() if name in shown or name.startswith("_")]
 
     def masks(self, rounds: Literal["last", "best", "all"] | int = "last") -> Iterator[Any]:
         """Masks of the run: pairs of a row's facts and a boolean array of the scene's size."""
