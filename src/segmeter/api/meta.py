@@ -121,7 +121,7 @@ def _annotated(dataset: str, places: Roots) -> Any:
 
 
 def _measures(asked: Sequence[str]) -> list[str]:
-    known = discrimination.known_measures()
+    known = discrimination.KNOWN_MEASURES
     for name in asked:
         if name not in known:
             hint = suggestion(name, known)

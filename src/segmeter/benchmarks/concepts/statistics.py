@@ -284,7 +284,6 @@ _KINDS = ("positive", "hard negative", "negative")
 
 
 def sections(run: Results) -> list[page.Section]:
-    """All sections, in reading order."""
     found = parts.Findings(run)
     leading = found.groups(ConceptPairs, found.lead)
     table = found.table("concepts", found.rows, found.cards, by=parts.DATA, note=parts.INTERVALS)

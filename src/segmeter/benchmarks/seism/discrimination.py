@@ -310,10 +310,8 @@ def _of_methods(
     return drawn.interval(meta.against_baselines(own, others, protocol).mean(axis=0)), swapped
 
 
-def known_measures() -> list[str]:
-    """Measures that can be judged, those of boundaries last."""
-    return [*FORMULAS, "fr", "fop", *BOUNDARY]
-
+KNOWN_MEASURES = [*FORMULAS, "fr", "fop", *BOUNDARY]
+"""Measures that can be judged, those of boundaries last."""
 
 NAMES = {
     "fb": "F_b, boundaries",

@@ -85,7 +85,6 @@ def with_means(groups: Sequence[PointSessions]) -> list[Group]:
 
 def _statistics(name: str, title: str) -> list[Statistic]:
     """A mean IoU of one dataset, and the same over datasets."""
-
     one = Statistic(
         name, title, "%", 1, "higher", percent=True, of=PointSessions,
         interval=percentile_interval, values=lambda g: g.values.get(name, np.full(g.size, np.nan)),
