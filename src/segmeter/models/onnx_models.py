@@ -233,8 +233,8 @@ class OnnxClicks:
         return {names["points"]: rows}
 
 
-def open_graph(path: Path, device: str = "cpu", threads: int = 1) -> Any:
-    """The graph of a file as onnxruntime's session."""
+def open_graph(path: Path, device: str = "cpu", threads: int = 1, *, optimised: bool = True) -> Any:
+    """The graph of a file as onnxruntime's session; not `optimised` if only its names are read."""
     try:
         import onnxruntime
     except ImportError as error:
@@ -244,6 +244,8 @@ def open_graph(path: Path, device: str = "cpu", threads: int = 1) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     known = onnxruntime.get_available_providers()
     if device.startswith("cuda") and "CUDAExecutionProvider" not in known:
         raise NotFound(f"device '{device}' needs the package 'onnxruntime-gpu'")

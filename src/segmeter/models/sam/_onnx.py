@@ -115,7 +115,7 @@ class OnnxPair:
 
 def recognised(path: Path) -> str:
     """Whether a graph is an `encoder` or a `decoder` of a SAM; other graphs are refused."""
-    graph = open_graph(path)
+    graph = open_graph(path, optimised=False)
     ins, outs = set(signature(graph.get_inputs())), set(signature(graph.get_outputs()))
     kind = kind_of(ins, outs)
     if kind is not None:
