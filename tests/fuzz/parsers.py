@@ -66,13 +66,13 @@ def functions_run(work: Callable[[], object]) -> set[tuple[str, int]]:
     def note(frame: FrameType, event: str, argument: Any) -> None:
         seen.add(frame.f_code)
 
-    before = sys.getprofile()
-    sys.setprofile(note)
-    threading.setprofile(note)  # for requests that a server answers in threads
+    before = sys.gettrace()
+    sys.settrace(note)  # a profile function would be called for every built-in function too
+    threading.settrace(note)  # for requests that a server answers in threads
     try:
         work()
     finally:
-        sys.setprofile(before)
-        threading.setprofile(before)
+        sys.settrace(before)
+        threading.settrace(before)  # type: ignore[arg-type]  # None is allowed
     inside = [code for code in seen if code.co_filename.startswith(str(PACKAGE))]
     return {(str(Path(c.co_filename).relative_to(PACKAGE)), c.co_firstlineno) for c in inside}

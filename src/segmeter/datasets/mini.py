@@ -124,7 +124,7 @@ class Drawn:
     @cached_property
     def card(self) -> DatasetCard:
         few = len(self._scenes) <= _COUNTED
-        count = sum(len(self.load(s).targets) for s in self._scenes) if few else None
+        count = _drawn_targets(len(self._scenes), self._seed, self._size) if few else None
         return replace(card_of("drawn"), targets=count)
 
     def scenes(self) -> Sequence[str]:
@@ -153,6 +153,12 @@ class Drawn:
             if seen.any():
                 targets.append(Target(f"{place + 1}", Mask.of(seen), label=name))
         return image, targets
+
+
+@cache  # a run asks for the card several times
+def _drawn_targets(count: int, seed: int, size: int) -> int:
+    data = Drawn(count, seed, size)
+    return sum(len(data.load(scene).targets) for scene in data.scenes())
 
 
 class _Canvas:
