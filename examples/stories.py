@@ -90,7 +90,7 @@ def typed(words: list[str]) -> tuple[int, str]:
 
 def steadied(text: str) -> str:
     """Printed text without measured seconds and trailing spaces, which depend on the machine."""
-    text = re.sub(r"\b\d+\.\d{3}\b", "·.···", text)  # seconds per click, in tables
+    text = re.sub(r"(?<!\.)\b\d+\.\d{3}\b", "·.···", text)  # seconds per click, in tables
     text = re.sub(r"about \d+\.\d minutes|\d+\.\d\d s (?=and \d+ rows)", "··· ", text)
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     return "\n".join(line.rstrip() for line in text.splitlines())
