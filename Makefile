@@ -25,11 +25,15 @@ PERF := import_time clicks boundaries partitions similarity groups prior records
 # One thread a process: two tests run side by side, and figures mean one core.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test check docs perf torture published release-check clean fuzz
+# Compiled modules are kept, or each process of the tests compiles all of them again.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: help demo test test-long check docs perf torture published release-check clean fuzz
 
 help:
 	@echo "make demo       set up, run two models on the images that ship with segmeter, write a report"
-	@echo "make test       set up, then style, types and all tests"
+	@echo "make test       set up, then style and tests"
+	@echo "make test-long  the other tests: types, the site, browsers, a Ray cluster, large networks"
 	@echo "make check      style and types only"
 	@echo "make docs       the documentation, in site/"
 	@echo "make perf       speed: ratios measured in one run"
@@ -43,11 +47,16 @@ demo: $(VENV)/.use
 	@$(BIN)/segmeter demo $(WEIGHTS:%=--weights %)
 	@echo "next: source $(BIN)/activate, then segmeter doctor $(WEIGHTS:%=--weights %)"
 
-# Types are checked by one of the tests.
+PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -rsfE
+
 test: $(VENV)/.develop
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -rsfE
+	@$(PYTEST) -m "not long"
+
+# Types are checked by one of them.
+test-long: $(VENV)/.develop
+	@$(PYTEST) -m long
 
 check: $(VENV)/.develop
 	@$(BIN)/ruff check .

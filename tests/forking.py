@@ -49,6 +49,8 @@ class Interpreter:
         """The same, without waiting for its end; it leads a process group of its own."""
         argv, place = [*map(str, words)], tempfile.TemporaryDirectory()
         printed = [f"{place.name}/out", f"{place.name}/err"]
+        for file in printed:  # also for a process that is killed before it opens them
+            Path(file).touch()
         request = {"argv": argv, "folder": str(folder or Path.cwd()), "printed": printed,
                    "environment": {**os.environ, **environment}}  # fmt: skip
         return Forked(self, argv, place, int(self.asked(request)))

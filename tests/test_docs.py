@@ -164,6 +164,7 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]
         yield from leaves(inner, (*path, name))
 
 
+@pytest.mark.long
 def test_the_site_builds_without_a_warning_and_with_every_page(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],

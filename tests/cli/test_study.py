@@ -59,6 +59,7 @@ def test_check_shows_what_people_will_see(typed: Typed, plan: Path) -> None:
     assert (code, "did you mean 'per_cell'" in said) == (2, True)
 
 
+@pytest.mark.long
 def test_from_links_to_results(typed: Typed, plan: Path, tmp_path: Path) -> None:
     code, links, _ = typed("study", "invite", plan, "-n", "3", "--url", "https://x.example/")
     assert code == 0

@@ -22,13 +22,15 @@ from segmeter.engine.jobs import Outcome
 from segmeter.store import Run
 
 pytest.importorskip("ray", reason="needs the extra 'ray'")
-pytestmark = pytest.mark.long  # in one worker, so that no other waits for the cluster
+pytestmark = pytest.mark.long
 
 QUICK_TO_NOTICE = {
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 300,
     "health_check_timeout_ms": 600,
     "health_check_failure_threshold": 3,
+    "enable_worker_prestart": False,
+    "prestart_worker_first_driver": False,
 }
 
 # A model in a file of one's own: it lets a moment pass, and dies once if it is told where to

@@ -336,6 +336,7 @@ def close(found: tuple[Any, Any, int], case: Any, several: bool, hq: bool) -> No
         assert float(scores[token]) == pytest.approx(score, abs=1e-3)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("encoded_once")
 def test_real_weights_give_the_masks_of_the_authors_code(
     golden: Path, real_data: Path, real_weights: Path
@@ -357,6 +358,7 @@ def test_real_weights_give_the_masks_of_the_authors_code(
             assert int((mask != bits).sum()) <= rows[case][0]["near_threshold"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("encoded_once")
 def test_check_says_what_a_file_is_and_whether_it_predicts_sensibly(
     tmp_path: Path,

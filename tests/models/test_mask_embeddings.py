@@ -81,6 +81,7 @@ def squares(*colours: int) -> segmeter.Dataset:
     return segmeter.Dataset.from_arrays([pixels], [labels])
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("encoded_once")
 def test_equal_objects_have_near_vectors_of_a_real_encoder(real_weights: Path) -> None:
     """MobileSAM on two crops, each also flipped."""

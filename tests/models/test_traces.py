@@ -34,6 +34,7 @@ def looked(real_weights: Path) -> dict[str, Any]:
     return {}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("encoded_once")
 @pytest.mark.parametrize(("name", "data", "scene_id"), SESSIONS)
 def test_a_replayed_session_follows_the_trace(

@@ -11,6 +11,8 @@ import pytest
 
 from segmeter.report.page import render
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def tab(running: Any, specimen: ModuleType, tmp_path: Path) -> Iterator[Any]:

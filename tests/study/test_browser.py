@@ -21,6 +21,8 @@ from segmeter.study.plan import BUILT_IN
 from segmeter.study.running import RunningStudy
 from segmeter.study.server import study_app
 
+pytestmark = pytest.mark.long
+
 ASKING = """new Promise(answer => {
     const end = performance.now() + 500;
     const ask = () => {

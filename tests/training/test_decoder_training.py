@@ -236,6 +236,7 @@ def test_the_public_function_trains_and_measures_the_change(
     assert made.weights.is_file()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("encoded_once")
 @pytest.mark.parametrize("name", ["mobile-sam", "sam2-hiera-tiny"])
 def test_trained_weights_of_a_real_sam_are_opened_by_its_name(

@@ -259,6 +259,7 @@ def test_golden_runs_of_six_steps_agree(golden: Path) -> None:
         assert checksums(found, labels) == wanted["crc32_per_step_and_class"], name
 
 
+@pytest.mark.long
 def test_the_first_steps_of_a_large_golden_run_agree(golden: Path) -> None:
     """Three of six steps of 22 million voxels."""
     (case,) = [case for case in read(golden, "cvpr25_runs") if case["name"] == "large_loop"]

@@ -46,6 +46,7 @@ def chosen(cases):
     return list({c["image"]: c for c in cases if "Spleen" not in c["image"]}.values())
 
 
+@pytest.mark.long
 def test_boxes_on_real_slices_are_answered_as_by_the_packages_own_network(model, golden, real_data):
     record = json.loads((golden / "volumes" / "litemedsam" / "boxes.json").read_text())
     for case in chosen(record):

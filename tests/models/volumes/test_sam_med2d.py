@@ -32,6 +32,8 @@ from ..sam.test_mobile_sam import (  # noqa: E402
 )
 from ..weight_rule import rule_tensor  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 BLOCKS = (0, 2, 11)
 
 
