@@ -33,7 +33,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help:
 	@echo "make demo       set up, run two models on the images that ship with segmeter, write a report"
 	@echo "make test       set up, then style and tests"
-	@echo "make test-long  the other tests: types, the site, browsers, a Ray cluster, large networks"
+	@echo "make test-long  the other tests: types, the site, browsers, a Ray cluster, full-size networks"
 	@echo "make check      style and types only"
 	@echo "make docs       the documentation, in site/"
 	@echo "make perf       speed: ratios measured in one run"

@@ -387,6 +387,7 @@ def test_both_directions_of_four_objects_take_every_step_in_one_batch() -> None:
     assert steps == [8] * 2
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("encoded_once")
 def test_a_run_with_real_weights_keeps_the_order(
     real_weights: Path, real_data: Path, tmp_path: Path

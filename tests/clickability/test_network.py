@@ -29,6 +29,8 @@ from segmeter.core.errors import BadWeights, NotFound  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.scenes import Image, Target  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 Array = npt.NDArray[Any]
 TINY = Size((16, 16, 16, 16), (1, 1, 1, 1), (2, 2, 2, 2), 32)
 

@@ -26,6 +26,7 @@ SHARED = Path(os.environ.get("SEGMETER_SHARED", Path(__file__).resolve().parents
 WHOLE = [entry.name for entry in catalogue.models if not catalogue.required(entry)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_registered_model_conforms(name: str, request: pytest.FixtureRequest) -> None:
     scene = None

@@ -32,6 +32,8 @@ from segmeter.models.sam._vit import TinyVit  # noqa: E402
 
 from .sam.onnx_export import Stem, export_decoder, export_pair, export_variant  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def network(real_weights: Path) -> SamNetwork:

@@ -49,7 +49,18 @@ def s3_server() -> Iterator[str]:
         process.wait()
 
 
-SERVE = "import sys; from moto.server import main; main(['-H', '127.0.0.1', '-p', sys.argv[1]])"
+# Requests one after another: the server looks whether a file exists and writes it in two steps, and
+# of two conditional writes at once both succeeded. A real S3 does this in one step.
+SERVE = """
+import sys, threading
+from moto import server
+one, answer = threading.Lock(), server.DomainDispatcherApplication.__call__
+def in_turn(*args):
+    with one:
+        return answer(*args)
+server.DomainDispatcherApplication.__call__ = in_turn
+server.main(["-H", "127.0.0.1", "-p", sys.argv[1]])
+"""
 
 
 def _wait_for(process: subprocess.Popen[bytes], address: str) -> None:

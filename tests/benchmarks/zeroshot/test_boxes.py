@@ -79,6 +79,7 @@ def test_a_model_without_memory_is_asked_once():
     assert not only.refined
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("encoded_once")
 def test_masks_for_real_boxes_are_the_original_predictors(golden, real_data, real_weights):
     """MobileSAM on an image: box alone, best of three, then its logits and one mask."""

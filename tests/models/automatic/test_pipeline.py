@@ -16,6 +16,8 @@ from segmeter.core.scenes import Image
 from segmeter.models.automatic.generator import AutomaticMask, generate
 from segmeter.models.automatic.options import Options
 
+pytestmark = pytest.mark.long
+
 NAMES = {
     "points_per_side": "points",
     "crop_n_layers": "crops",

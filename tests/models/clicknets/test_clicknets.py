@@ -23,6 +23,7 @@ def trace(golden, target):
     return [row for row in rows if row["target"] == target]
 
 
+@pytest.mark.long
 def test_the_real_network_replays_its_trace(golden, real_data, real_weights):
     pytest.importorskip("torch").set_num_threads(1)
     scene = catalogue.datasets.make("grabcut", data=real_data).load("106024")

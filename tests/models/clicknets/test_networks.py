@@ -81,6 +81,7 @@ def test_the_rule_makes_the_golden_tensors(golden, rule):
         assert f"{zlib.crc32(tensor.tobytes()):08x}" == crc, key
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("family", "variant", "cases"), CASES)
 def test_golden_logits(golden, rule, family, variant, cases):
     folder = golden / "networks" / family

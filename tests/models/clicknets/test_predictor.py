@@ -18,6 +18,8 @@ from segmeter.models.clicknets._networks import RitmNetwork, SimpleClickNetwork 
 from segmeter.models.clicknets._zoom import Zoom  # noqa: E402
 from segmeter.models.clicknets.containers import RITM, SIMPLECLICK  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 # Clicks that are replayed: from the third on, zoom and network do the same again. The originals'
 # "auto" are the settings of "default" with other clicks.
 RITM_CASES = {

@@ -28,6 +28,8 @@ from segmeter.models.sam._vit import TinyVit  # noqa: E402
 
 from ..weight_rule import rule_tensor  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 UNUSED = ("image_encoder.norm_head.", "image_encoder.head.")
 
 

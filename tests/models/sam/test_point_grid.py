@@ -155,6 +155,7 @@ def test_later_sams_take_the_defaults_of_their_own_generator() -> None:
     assert told.score == 0.5
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("encoded_once")
 def test_mobile_sam_makes_the_masks_of_the_original_program(
     golden: Path, real_data: Path, real_weights: Path

@@ -21,6 +21,8 @@ from segmeter.core.scenes import SceneHeader  # noqa: E402
 from segmeter.core.videos import Video  # noqa: E402
 from segmeter.models.videos.memory_trackers import MemoryTracker, MemoryVideo  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 PROMPTS = {2: [Click((100, 200)), Click((30, 40), False)], 6: [Click((120, 210))]}
 
 

@@ -14,7 +14,7 @@ from segmeter.core.scenes import SceneHeader, Volume  # noqa: E402
 from segmeter.models.volumes.slices import SliceRequest  # noqa: E402
 from segmeter.models.volumes.slicewise import Slicewise  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("encoded_once")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("encoded_once")]
 
 
 @pytest.fixture(scope="module")
