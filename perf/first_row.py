@@ -10,6 +10,7 @@ is stopped once it is there, unless --all is given.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import subprocess
@@ -64,8 +65,12 @@ def main() -> None:
         at = own.index("--")
         own, command = own[:at], own[at + 1 :]
     chosen = parser.parse_args(own)
+    if "--out" not in command[:-1]:
+        parser.error("give the command to time after --, with its --out FOLDER")
     folder = chosen.folder or Path(command[command.index("--out") + 1])
     seconds, cpu = seconds_to_first_row(command, folder, whole=chosen.all)
+    if math.isnan(seconds):
+        sys.exit("the command ended without a row: run it alone to see why")
     print(
         f"first row after {seconds:.2f} s; command and its busiest worker spent {cpu:.2f} s of CPU"
     )
