@@ -52,14 +52,10 @@ def s3_server() -> Iterator[str]:
 # Requests one after another: the server looks whether a file exists and writes it in two steps, and
 # of two conditional writes at once both succeeded. A real S3 does this in one step.
 SERVE = """
-import sys, threading
-from moto import server
-one, answer = threading.Lock(), server.DomainDispatcherApplication.__call__
-def in_turn(*args):
-    with one:
-        return answer(*args)
-server.DomainDispatcherApplication.__call__ = in_turn
-server.main(["-H", "127.0.0.1", "-p", sys.argv[1]])
+import sys
+from moto.moto_server.werkzeug_app import create_backend_app
+from werkzeug.serving import run_simple
+run_simple("127.0.0.1", int(sys.argv[1]), create_backend_app("s3"), threaded=False)
 """
 
 
