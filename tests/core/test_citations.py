@@ -39,7 +39,7 @@ def test_entries_have_full_names_of_authors_and_well_formed_dois() -> None:
 
 def test_segmeter_itself_is_cited_as_its_citation_file_says() -> None:
     own = entries()["segmeter"]
-    file = (SOURCE.parents[1] / "CITATION.cff").read_text()
+    file = (Path(__file__).parents[2] / "CITATION.cff").read_text()
     assert own.startswith("@software{segmeter,")
     assert f"version = {{{segmeter.__version__}}}" in own
     for field, found in (("title", r"title = \{\{(.*)\}\}"), ("name", r"author = \{\{(.*)\}\}")):
