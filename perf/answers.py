@@ -83,7 +83,7 @@ def sessions(model: Sam, scene: Scene) -> bool:
     crowd = [RandomFirstClick(name=f"person {i}") for i in range(USERS)]
 
     def simulate(users: Sequence[User]) -> None:
-        simulate_scene(model, scene, PLAN, users)
+        list(simulate_scene(model, scene, PLAN, users))
 
     with embeddings(model) as counted:
         apart = [seconds(lambda user=user: simulate([user])) for user in crowd]  # type: ignore[misc]

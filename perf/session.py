@@ -112,7 +112,7 @@ def main() -> None:
     crowd = [RandomFirstClick(name=f"person {i}") for i in range(USERS)]
 
     def together(*users: User) -> Callable[[Scene], object]:
-        return lambda scene: simulate_scene(model, scene, plan, users)
+        return lambda scene: list(simulate_scene(model, scene, plan, users))
 
     print(f"{chosen.model} ({chosen.dtype}) on {getattr(model, 'device', 'cpu')}, {chosen.dataset}")
     spent = seconds_an_object(

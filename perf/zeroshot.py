@@ -155,18 +155,13 @@ def tables(asked: argparse.Namespace) -> None:
 
 def together(asked: argparse.Namespace) -> None:
     """Every run's sessions in one table; of duplicates the fuller run counts."""
-    from segmeter.benchmarks.zeroshot.points.statistics import (
-        ALL,
-        STATISTICS,
-        PointSessions,
-        point_sessions,
-        with_means,
-    )
+    from segmeter.benchmarks.zeroshot.points.statistics import ALL, STATISTICS, with_means
+    from segmeter.core.scores_by_step import Tables
     from segmeter.stats.statistics import summary_of
 
-    groups: dict[tuple[str, ...], PointSessions] = {}
+    groups: dict[tuple[str, ...], Tables] = {}
     for place in asked.runs:
-        for group in point_sessions(Run.open(place)):
+        for group in Tables.load(Run.open(place), ["iou", "oracle_iou"]):
             key = (group.dataset, group.user, group.protocol, group.model)
             if key not in groups or len(group.keys) > len(groups[key].keys):
                 groups[key] = group

@@ -15,7 +15,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click
 from segmeter.core.rows import JOB_KEY, Column, Schema
 from segmeter.core.scenes import Scene
-from segmeter.core.scores_by_step import load_tables
+from segmeter.core.scores_by_step import Tables
 from segmeter.measures.objects import iou
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic
@@ -70,7 +70,7 @@ class Toy(Declared):
         return rows
 
     def load(self, run: Results) -> Sequence[Group]:
-        found = load_tables(
+        found = Tables.load(
             run,
             [],
             facts=["overlap", "ratio"],

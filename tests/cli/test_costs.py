@@ -14,7 +14,9 @@ import pytest
 import segmeter
 from segmeter.benchmarks.costs import Way, cost_section, machines
 from segmeter.core.benchmarks import Group
-from segmeter.core.sections import Answer, Table, Value
+from segmeter.core.sections import Answer, Table
+from segmeter.stats.intervals import Floats, Interval
+from segmeter.stats.statistics import Statistic
 
 Typed = Callable[..., tuple[int, str, str]]
 
@@ -32,10 +34,14 @@ def way(name: str, seconds: float, waiting: float, images: int = 8, few: bool = 
     group = Group(name, "made", "", "corrected", tuple((s, "a") for s in scenes), scenes)
     spread = np.linspace(-0.5, 0.5, images)
     work, waited = seconds + spread, np.full(images, waiting)
-    total = seconds + waiting
-    spanned = Value(total) if few else Value(total, total - 0.5, total + 0.5)
-    means = (Value(seconds), Value(waiting), spanned)
-    return Way(name, group, *means, work, waited, np.full(images, 80.0))
+    reach = np.nan if few else 0.5
+
+    def interval(group: Group, values: Floats) -> Interval:
+        mean = float(values.mean())
+        return Interval(mean, mean - reach, mean + reach)
+
+    card = Statistic("seconds", "seconds", interval=interval)
+    return Way(name, group, card, work, waited, np.full(images, 80.0))
 
 
 def test_waiting_decides_the_order_money_and_savings() -> None:

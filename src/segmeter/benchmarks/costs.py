@@ -15,6 +15,7 @@ from segmeter.core.sections import Answer, Block, Cell, Column, Note, Section, T
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.comparisons import difference
 from segmeter.stats.intervals import Floats
+from segmeter.stats.statistics import Statistic
 
 _HOUR = 3600.0
 
@@ -59,14 +60,12 @@ def _worked(run: Results) -> list[dict[str, Any]]:
 class Way:
     """A way to annotate objects: a person's work, waiting and drawing by hand, in seconds.
 
-    `mean`, `waited` and `total` (both added) have intervals; the others are one per object.
+    The seconds are one per object; `card` is the statistic of the work, which gives intervals.
     """
 
     name: str
     group: Group
-    mean: Value
-    waited: Value
-    total: Value
+    card: Statistic
     seconds: Floats
     waiting: Floats
     by_hand: Floats
@@ -75,6 +74,14 @@ class Way:
     def spent(self) -> Floats:
         """Work and waiting of each object."""
         return self.seconds + self.waiting
+
+    @property
+    def total(self) -> Value:
+        return self.mean(self.spent)
+
+    def mean(self, seconds: Floats) -> Value:
+        """The mean of seconds with its interval."""
+        return Value.of(self.card.interval(self.group, seconds))
 
     @property
     def untested(self) -> str:
@@ -152,7 +159,8 @@ def _cost_table(
         gap, p = way.less(way.by_hand)
         cheaper = "cheaper" if (gap.value or 0.0) < 0 else "more expensive"
         pays = f"{cheaper} than by hand" if p < 0.05 else "no significant difference"
-        hours = [value.times(factor) for value in (way.mean, way.waited, way.total)]
+        spent = (way.seconds, way.waiting, way.spent)
+        hours = [way.mean(seconds).times(factor) for seconds in spent]
         money = [hours[-1].times(each) for each in paid]
         rows.append([way.name, *hours, *money, way.saved, way.untested or pays])
     hand = Value(float(ways[0].by_hand.mean()) * factor)

@@ -48,6 +48,11 @@ def once_per_run(run: Results, what: str, compute: Callable[[], T]) -> T:
     return found
 
 
+def elsewhere(place: str) -> Any:
+    """A method that is `module:function` of the benchmark's folder, imported when it is called."""
+    return lambda self, *given: self._function(place)(*given)
+
+
 class Declared:
     """A benchmark that declares the groups of a run and the statistics of a group.
 
@@ -126,7 +131,6 @@ class Declared:
         return judge_by(chosen, scene.header.spacing_mm, plan.options)
 
     def work(self, segmenter: Any, scene: Scene, plan: Plan) -> list[Row]:
-        """All rows of one job."""
         found: list[Row] = self._function(self.jobs, "work")(segmenter, scene, plan)
         return found
 
@@ -146,18 +150,19 @@ class Declared:
         return found
 
     def sections(self, run: Results) -> Sequence[Section]:
-        """Sections of the report."""
+        """Sections of the report; those without contents are left out."""
         from segmeter.benchmarks.report_parts import Findings, headline_sections
 
         if self.pages:
-            found: Sequence[Section] = self._function(self.pages, "sections")(run)
-            return found
-        return headline_sections(Findings(run), self.headline, self.summary(run))
+            made: Sequence[Section] = self._function(self.pages, "sections")(run)
+        else:
+            made = headline_sections(Findings(run), self.headline, self.summary(run))
+        return [section for section in made if section.blocks]
 
     def _module(self, name: str) -> Any:
         return import_module(f"{type(self).__module__}.{name}")
 
-    def _function(self, place: str, usual: str) -> Any:
+    def _function(self, place: str, usual: str = "") -> Any:
         module, _, name = place.partition(":")
         return getattr(self._module(module), name or usual)
 

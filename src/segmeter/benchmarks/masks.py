@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.plans import Plan
 from segmeter.core.rows import JOB_KEY, SESSION_ROWS, Column, Schema, measure_column
 from segmeter.core.scenes import Scene
-from segmeter.core.scores_by_step import load_tables
+from segmeter.core.scores_by_step import Tables
 from segmeter.core.sections import Section
 from segmeter.datasets.coco_json import CocoImage
 from segmeter.datasets.label_files import PredictedObjects, Predictions
@@ -55,18 +55,12 @@ MASK_ROWS = Schema(
 """One row for each object."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scored(Group):
-    """Measures of a group, `(objects,)` by measure."""
-
-    values: Mapping[str, Floats]
+class Scored(Tables):
+    """Measures of objects, a fact each."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredImages(Group):
-    """Measures of whole images, `(images,)` by measure."""
-
-    values: Mapping[str, Floats]
+class ScoredImages(Tables):
+    """Measures of whole images."""
 
 
 @catalogue.benchmarks.add("masks", summary="masks from another tool against ground truth ('score')")
@@ -112,16 +106,10 @@ class Masks(Declared):
         return rows
 
     def load(self, run: Results) -> Sequence[Group]:
-        names = {name: measure_column(name) for name in run.plan.measures}
-        by = ("model", "dataset", "protocol")
-        objects = load_tables(run, [], facts=list(names.values()), axis="target", by=by)
-        images = load_tables(run, [], facts=list(_PER_IMAGE), axis="target", by=by, unit=("scene",))
-        return [
-            *(Scored(*t.key, t.keys, t.clusters, {n: t.numbers(c) for n, c in names.items()})
-              for t in objects),
-            *(ScoredImages(*t.key, t.keys, t.clusters, {n: t.numbers(n) for n in _PER_IMAGE})
-              for t in images),
-        ]  # fmt: skip
+        columns, of_images = list(map(measure_column, run.plan.measures)), list(_PER_IMAGE)
+        where: dict[str, Any] = {"axis": "target", "by": ("model", "dataset", "protocol")}
+        images = ScoredImages.load(run, [], facts=of_images, unit=("scene",), **where)
+        return [*Scored.load(run, [], facts=columns, **where), *images]
 
     def statistics(self, run: Results) -> Sequence[Statistic]:
         query = "select max(len(shape)) as axes from rows"
@@ -173,11 +161,11 @@ def _worst_masks(run: Results, groups: Sequence[Scored]) -> list[Section]:
     from segmeter.benchmarks.report_cases import available_cases
     from segmeter.core.sections import Gallery, Note
 
-    by = next((name for name in ("iou", "dice") if groups and name in groups[0].values), "")
+    by = next((name for name in ("iou", "dice") if name in run.plan.measures), "")
     ranked = sorted(
         (float(value), key, place)
         for place, group in enumerate(groups if by else ())
-        for key, value in zip(group.keys, group.values[by], strict=True)
+        for key, value in zip(group.keys, group.numbers(by), strict=True)
     )[:_WORST]
     if not ranked:
         return []
@@ -200,13 +188,17 @@ def _worst_masks(run: Results, groups: Sequence[Scored]) -> list[Section]:
 def _statistic(name: str, in_volumes: bool) -> Statistic:
     """A measure over objects: shares as means in percent, others as medians in their unit."""
     card = catalogue.measures.make(name)
-    made = partial(Statistic, name, name, values=lambda g: g.values[name], of=Scored)
+
+    def values(group: Scored) -> Floats:
+        return group.numbers(measure_column(name))
+
+    made = partial(Statistic, name, name, values=values, of=Scored)
     if card.range == (0, 1):
         return made("%", 1, card.better, True, tested="yes")
     unit = ", ".join(filter(None, (card.units[in_volumes], "median")))
     return made(
         unit, 2, card.better, interval=_median,
-        paired=lambda g: np.where(np.isfinite(g.values[name]), g.values[name], np.nan),
+        paired=lambda g: np.where(np.isfinite(values(g)), values(g), np.nan),
     )  # fmt: skip
 
 
@@ -225,5 +217,5 @@ def _image_statistic(name: str, title: str, better: Better) -> Statistic:
     # A mean where every image has a value; differences are tested on those that have one.
     return Statistic(
         name.replace("_", "-"), title, unit, 1 if share else 2, better, share,
-        lambda g: g.values[name], partial(mean_interval), of=ScoredImages,
+        lambda g: g.numbers(name), partial(mean_interval), of=ScoredImages,
     )  # fmt: skip

@@ -343,13 +343,13 @@ def line_of(name: str, rows: Mapping[float, page.WithLimits]) -> page.Line:
 
 
 def curves_chart(
-    title: str, group: Group, tables: Mapping[str, Floats], steps: str = "round", caption: str = ""
+    title: str, group: Group, tables: Mapping[str, Floats], steps: str = "round"
 ) -> page.Chart:
     """Mean IoU after each round of a group, with bands; a curve per table `(targets, rounds)`."""
     drawn = resampling(group)
     lines = [curve_with_band(name, table, drawn) for name, table in tables.items()]
     axis = rounds_axis(max(table.shape[1] for table in tables.values()), steps)
-    return page.Chart(title, axis, QUALITY, lines, caption)
+    return page.Chart(title, axis, QUALITY, lines)
 
 
 def on_common_objects(run: Results, groups: Sequence[Group]) -> Results:

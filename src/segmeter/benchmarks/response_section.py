@@ -48,7 +48,7 @@ def response_sections(run: Results, *, corrections_only: bool = False) -> list[p
     `corrections_only` leaves out users who prompt once.
     """
     findings = parts.Findings(run)
-    found, numbers = findings.groups(Responses, findings.lead), findings.numbers
+    found = findings.groups(Responses, findings.lead)
     once = {g.user for g in found if corrections_only and np.nanmax(g.round, initial=1) == 1}
     found = [g for g in found if g.user not in once]
     cost = cost_of(run)
@@ -69,7 +69,6 @@ def response_sections(run: Results, *, corrections_only: bool = False) -> list[p
             if (columns := findings.columns(members, names))
         }
         made = [
-            *_wrong_pixels(members, numbers, where),
             *tables.get("obedience", []),
             *_curves(members, where),
             *tables.get("score", []),
@@ -131,32 +130,6 @@ def followed_sentence(
         f"**{one.first}** obeys {shares[0]:.0f} % of clicks, **{one.second}** {shares[1]:.0f} %, "
         "which is **significant**."
     )
-
-
-def _wrong_pixels(
-    members: Sequence[Responses], numbers: parts.Numbers, where: str
-) -> list[page.Block]:
-    """The main numbers as a sentence per model: what annotators complain about."""
-    text = []
-    for group in members:
-        rows = {name: numbers.get((group.key, name)) for name in (*_FOLLOWS, *_SCORES)}
-        wrong = [
-            f"after {100 - row.value:.0f} % of clicks {span.replace('-', ' to ')}"
-            for span in list(responses.SPANS)[1:]
-            if (row := rows[f"obeyed@{span}"]) is not None
-        ]
-        kept, hurt, error = (
-            rows[f"{name}@{responses.FIRST}"] for name in ("kept", "hurt", "score-error")
-        )
-        if not wrong or kept is None or hurt is None:
-            continue
-        scored = "" if error is None else f"; the score is off by {error.value:.3f}"
-        text.append(
-            f"**{group.model}**: the clicked pixel is still wrong {' and '.join(wrong)}; "
-            f"{100 - kept.value:.0f} % of earlier clicks are wrong in a later mask and "
-            f"{hurt.value:.0f} % of clicks lower IoU by more than a point{scored} (clicks 2 to 10)."
-        )
-    return [page.Note(f"{where}. " + "\n\n".join(text))] if text else []
 
 
 def _curves(members: Sequence[Responses], where: str) -> list[page.Block]:

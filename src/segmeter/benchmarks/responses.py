@@ -16,7 +16,7 @@ import numpy.typing as npt
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.grouping import grouped
 from segmeter.core.rows import SESSION_LISTS
-from segmeter.core.scores_by_step import Tables, load_tables, spread
+from segmeter.core.scores_by_step import Tables, spread
 from segmeter.measures.obedience import HURT, setbacks
 from segmeter.stats.calibration import ScoredRows
 from segmeter.stats.intervals import Floats, Interval, Resampling
@@ -114,7 +114,7 @@ def response_groups(
     there = run.columns()
     quality = "iou" if "iou" in there else "dice"
     wanted = [c for c in (quality, "kinds_", *SESSION_LISTS) if c in there]
-    every = [_group(t, quality, together(t.user)) for t in load_tables(run, wanted)]
+    every = [_group(t, quality, together(t.user)) for t in Tables.load(run, wanted)]
     return [_pooled(members) for members in grouped(every, lambda g: g.key).values()]
 
 

@@ -33,20 +33,11 @@ from segmeter.measures.objects import iou
 
 def simulate_scene(
     model: Model, scene: Scene, plan: Plan, users: Sequence[User], **options: Any
-) -> list[Row]:
-    """Rows of every target with every user in every protocol."""
-    records, seconds_encode = simulate_all(model, scene, plan, users, **options)
-    return [row for r in records for row in rows_of(scene, r, seconds_encode, plan.keep_masks)]
-
-
-def simulate_all(
-    model: Model, scene: Scene, plan: Plan, users: Sequence[User], **options: Any
-) -> tuple[list[Trajectory], float]:
+) -> Iterator[tuple[Trajectory, Row]]:
     """Encode once and simulate every target with every user in every protocol, together.
 
-    Returns the trajectories and the seconds of encoding. `options` go to `simulate`: `until` ends
-    a session once the scores of a round satisfy it; in the first `oracle_rounds` every candidate
-    is judged.
+    Yields every row with its trajectory. `options` go to `simulate`: `until` ends a session once
+    the scores of a round satisfy it; in the first `oracle_rounds` every candidate is judged.
     """
     encoded, seconds_encode = timed_encode(model, scene)
     sessions = [
@@ -56,7 +47,9 @@ def simulate_all(
         for protocol in plan.protocols
         for start in starts
     ]
-    return run_sessions(scene, encoded, sessions, plan, **options), seconds_encode
+    for record in run_sessions(scene, encoded, sessions, plan, **options):
+        for row in rows_of(scene, record, seconds_encode, plan.keep_masks):
+            yield record, row
 
 
 def run_sessions(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,53 @@ class Tables(Group):
     lines: Any
     by: Mapping[str, Any]
 
+    @classmethod
+    def load(
+        cls,
+        run: Results,
+        columns: Sequence[str],
+        *,
+        facts: Sequence[str] = (),
+        axis: str = "round",
+        by: Sequence[str] = GROUP,
+        unit: Sequence[str] = ("scene", "target"),
+        where: str = "",
+        user: str = "user",
+    ) -> list[Self]:
+        """The tables of every group of a run, groups and objects in the order of their names.
+
+        `columns` of numbers or words differ from step to step, which the column `axis` counts;
+        `facts` are the same in all rows of an object. `by` tells groups apart, `unit` objects
+        within a group; user and protocol are empty for rows that do not have them, the target
+        where whole images are judged. `user` names the column of a group's user, `where` is a
+        condition on rows in SQL. A column that the run does not have is null.
+
+        >>> from types import SimpleNamespace
+        >>> import pyarrow as pa
+        >>> row = dict(model="m", dataset="d", user="u", protocol="corrected", cluster=None)
+        >>> row |= dict(scene="s", target="t", iou=[0.5, 0.9])
+        >>> lines = pa.Table.from_pylist([row])
+        >>> run = SimpleNamespace(
+        ...     objects="sessions", columns=lambda: lines.column_names, sql=lambda query: lines
+        ... )
+        >>> Tables.load(run, ["iou"])[0].table("iou").tolist()
+        [[0.5, 0.9]]
+        """
+        table = run.sql(_query(run, columns, facts, axis, by, unit, where))
+        made = []
+        for key, lines in _groups(table, by):
+            known = dict(zip(by, key, strict=True))
+            protocol = cast(ProtocolName, known.get("protocol", ""))
+            who = known["model"], known["dataset"], known.get(user, ""), protocol
+            scenes = lines["scene"].to_pylist()
+            targets = lines[unit[1]].to_pylist() if len(unit) > 1 else [""] * len(scenes)
+            # A line without an image or patient is a cluster by its scene.
+            clusters = zip(lines["cluster"].to_pylist(), scenes, strict=True)
+            places = tuple(cluster or scene for cluster, scene in clusters)
+            keys = tuple(zip(lines[unit[0]].to_pylist(), targets, strict=True))
+            made.append(cls(*who, keys, places, lines, known))
+        return made
+
     def table(self, column: str, fill: float = np.nan, width: int = 0) -> Floats:
         """A column of numbers, `(objects, steps)`; `fill` where an object has no number."""
         return matrix(self.lines[column], fill, width)
@@ -51,51 +98,6 @@ class Tables(Group):
         """A fact that is a number; NaN where it is not known."""
         known = self.lines[column].cast("float64").fill_null(np.nan)
         return np.asarray(known.to_numpy(), dtype=float)
-
-
-def load_tables(
-    run: Results,
-    columns: Sequence[str],
-    *,
-    facts: Sequence[str] = (),
-    axis: str = "round",
-    by: Sequence[str] = GROUP,
-    unit: Sequence[str] = ("scene", "target"),
-    where: str = "",
-    user: str = "user",
-) -> list[Tables]:
-    """The tables of every group of a run, groups and objects in the order of their names.
-
-    `columns` of numbers or words differ from step to step, which the column `axis` counts; `facts`
-    are the same in all rows of an object. `by` tells groups apart, `unit` objects within a group;
-    user and protocol are empty for rows that do not have them, the target where whole images are
-    judged. `user` names the column of a group's user, `where` is a condition on rows in SQL.
-    A column that the run does not have is null.
-
-    >>> from types import SimpleNamespace
-    >>> import pyarrow as pa
-    >>> row = dict(model="m", dataset="d", user="u", protocol="corrected", scene="s", target="t")
-    >>> lines = pa.Table.from_pylist([{**row, "cluster": None, "iou": [0.5, 0.9]}])
-    >>> run = SimpleNamespace(
-    ...     objects="sessions", columns=lambda: lines.column_names, sql=lambda query: lines
-    ... )
-    >>> load_tables(run, ["iou"])[0].table("iou").tolist()
-    [[0.5, 0.9]]
-    """
-    table = run.sql(_query(run, columns, facts, axis, by, unit, where))
-    made = []
-    for key, lines in _groups(table, by):
-        known = dict(zip(by, key, strict=True))
-        protocol = cast(ProtocolName, known.get("protocol", ""))
-        who = known["model"], known["dataset"], known.get(user, ""), protocol
-        scenes = lines["scene"].to_pylist()
-        targets = lines[unit[1]].to_pylist() if len(unit) > 1 else [""] * len(scenes)
-        # A line without an image or patient is a cluster by its scene.
-        clusters = zip(lines["cluster"].to_pylist(), scenes, strict=True)
-        places = tuple(cluster or scene for cluster, scene in clusters)
-        keys = tuple(zip(lines[unit[0]].to_pylist(), targets, strict=True))
-        made.append(Tables(*who, keys, places, lines, known))
-    return made
 
 
 def matrix(lists: Any, fill: float, width: int = 0) -> Floats:

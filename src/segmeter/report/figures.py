@@ -15,7 +15,7 @@ from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.grouping import grouped
 from segmeter.core.plans import display_names
 from segmeter.core.rows import measure_column
-from segmeter.core.scores_by_step import Tables, load_tables
+from segmeter.core.scores_by_step import Tables
 from segmeter.core.sections import Axis, Chart, Line, Points
 from segmeter.stats.statistics import resampling
 
@@ -51,7 +51,7 @@ def draw_charts(charts: Sequence[Chart], path: Path, columns: int = 0) -> None:
 def draw_measure(run: Results, measure: str, protocol: str, path: Path) -> None:
     """A measure after each round, with 95 % bands; a panel for each dataset and user."""
     _check_measure(run, measure)
-    found = [t for t in load_tables(run, [measure_column(measure)]) if t.protocol == protocol]
+    found = [t for t in Tables.load(run, [measure_column(measure)]) if t.protocol == protocol]
     if not found:
         raise BadInput(f"the run has no '{measure}' in protocol '{protocol}'")
     names = display_names(run.plan.datasets)

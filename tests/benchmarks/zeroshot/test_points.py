@@ -5,16 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from segmeter.benchmarks.zeroshot import with_default
 from segmeter.benchmarks.zeroshot.points.statistics import (
     ALL,
     STATISTICS,
-    OverDatasets,
-    PointSessions,
     baseline_of,
-    point_sessions,
     sections,
     with_means,
 )
@@ -26,6 +24,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import ModelCard, Request
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Image, Target
+from segmeter.core.scores_by_step import Tables
 from segmeter.core.sections import Table
 from segmeter.evaluation import evaluate
 from segmeter.stats.statistics import summary_of
@@ -131,8 +130,8 @@ def test_the_summary_has_every_n_the_oracle_and_the_unweighted_mean(run):
 
 
 def test_the_oracle_is_never_worse_than_what_is_shown(run):
-    for group in point_sessions(run):
-        assert (group.values["oracle@1"] >= group.values["iou@1"] - 1e-9).all()
+    for group in Tables.load(run, ["iou", "oracle_iou"]):
+        assert (group.table("oracle_iou")[:, 0] >= group.table("iou")[:, 0] - 1e-9).all()
 
 
 def test_the_report_sets_models_against_the_baseline(run):
@@ -152,19 +151,19 @@ def test_weights_of_data_sets_are_equal_whatever_their_size():
     """Difference 24 of the register: the mean hides sizes, so it has an interval."""
     large = _played("large", np.full(100, 0.8))
     small = _played("small", np.array([0.2, 0.4]))
-    (mean,) = [g for g in with_means([large, small]) if isinstance(g, OverDatasets)]
-    line = mean.mean("iou@1").times(100)
+    rows = list(summary_of(with_means([large, small]), STATISTICS))
+    assert [r.dataset for r in rows] == ["large", "small", ALL]
+    line = rows[-1]
     assert line.value == pytest.approx((80 + 30) / 2)
     assert line.low == pytest.approx((80 + 20) / 2)
     assert line.high == pytest.approx((80 + 40) / 2)
-    rows = list(summary_of(with_means([large, small]), STATISTICS))
-    assert [r.dataset for r in rows] == ["large", "small", ALL]
 
 
 def _played(name, values):
     keys = tuple((str(k), "t") for k in range(len(values)))
     clusters = tuple(str(k) for k in range(len(values)))
-    return PointSessions("m", name, "u", "corrected", keys, clusters, {"iou@1": values})
+    lines = pa.table({"iou": [[v] for v in values], "oracle_iou": [[None] for _ in values]})
+    return Tables("m", name, "u", "corrected", keys, clusters, lines, {})
 
 
 def test_sam_kinds_answer_by_the_papers_own_rules_unless_asked_otherwise():

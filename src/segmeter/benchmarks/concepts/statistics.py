@@ -27,7 +27,7 @@ from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Text
-from segmeter.core.scores_by_step import load_tables
+from segmeter.core.scores_by_step import Tables
 from segmeter.core.seeds import fingerprint
 from segmeter.measures.concepts import (
     LEAST_SCORE,
@@ -188,7 +188,7 @@ class ConceptPairs(Group):
 def groups(run: Results) -> list[Group]:
     """The scored pairs of every model and dataset, in every protocol."""
     made: list[Group] = []
-    for tables in load_tables(
+    for tables in Tables.load(
         run,
         ["rank", "score", "mask"],
         facts=["ground_truth", "shape"],

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from segmeter.benchmarks.declared import Declared
+from segmeter.benchmarks.declared import Declared, elsewhere
 from segmeter.benchmarks.sessions import CONSISTENCY, simulate_scene
 from segmeter.benchmarks.starts import OPTIONS as STARTS
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import PaperLayout, Results, Row, RunOption
+from segmeter.core.benchmarks import Row, RunOption
 from segmeter.core.capabilities import RunsUsersIndependently, capable
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
@@ -40,6 +40,7 @@ class Noc(Declared):
         CONSISTENCY,
         *STARTS,
     )
+    paper_table = elsewhere("statistics:paper_layout")
     citations: ClassVar[Mapping[str, str]] = {
         "benchmark noc": "sofiiuk2022",
         "cost model (79 s per object by hand)": "lin2014",
@@ -54,12 +55,7 @@ class Noc(Declared):
         users = [catalogue.users.make(spec) for spec in plan.users]
         goal = until(plan)
         met = None if goal is None else goal.met
-        return simulate_scene(segmenter, scene, plan, users, until=met)
-
-    def paper_table(self, run: Results) -> PaperLayout:
-        from segmeter.benchmarks.noc.statistics import paper_layout
-
-        return paper_layout(run)
+        return [row for _, row in simulate_scene(segmenter, scene, plan, users, until=met)]
 
 
 def until(plan: Plan) -> Goal | None:

@@ -307,10 +307,9 @@ def project_section(run: Results, objects: int, rate: float | None = None) -> pa
 def _way(comparison: Comparison, group: noc.ClickSessions) -> Way:
     names = (comparison.seconds, comparison.waiting)
     seconds, waited = (comparison.per_object(group, name) for name in names)
-    mean, wait = (comparison.value(group.model, name) for name in names)
     hand = comparison.cost.per_object + comparison.cost.drawing(group.contour_px) + 0 * seconds
-    total = page.Value.of(comparison.findings.cards[names[0]].interval(group, seconds + waited))
-    return Way(group.model, group, mean, wait, total, seconds, waited, hand)
+    card = comparison.findings.cards[comparison.seconds]
+    return Way(group.model, group, card, seconds, waited, hand)
 
 
 _GALLERY, _REPLAYED, _MODELS = 8, 5, 3

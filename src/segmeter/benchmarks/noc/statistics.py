@@ -23,7 +23,7 @@ from segmeter.core.benchmarks import Group, PaperLayout, Results
 from segmeter.core.errors import BadInput, suggestion
 from segmeter.core.measures import Measure
 from segmeter.core.rows import SESSION_FACTS, SESSION_ROWS
-from segmeter.core.scores_by_step import Tables, load_tables, spread
+from segmeter.core.scores_by_step import Tables, spread
 from segmeter.stats.annotation_time import CostModel, seconds_to, seconds_with_touch_up, waiting_to
 from segmeter.stats.goals import Goal, Goals, area_under, at_round, failed, reached, rounds_to
 from segmeter.stats.intervals import Floats
@@ -98,7 +98,7 @@ def sessions(run: Results) -> list[ClickSessions]:
     timed = ("seconds_encode", "seconds_predict", "seconds_user")
     cost, typical = cost_of(run), _typical_looks(run)
     started = [name for name in ("start_mask_iou",) if name in run.columns()]
-    found = load_tables(run, [*names.values(), "kinds_", *timed, *started], facts=["contour_px"])
+    found = Tables.load(run, [*names.values(), "kinds_", *timed, *started], facts=["contour_px"])
     return [_group(t, names, run.plan.rounds, cost, typical[t.model, t.dataset]) for t in found]
 
 

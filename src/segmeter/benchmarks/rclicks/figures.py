@@ -72,7 +72,7 @@ def ranked_by_noise(found: Sequence[ModelFindings]) -> list[FirstClickNoise]:
         ((f.trial.dataset, key), (mean, spread))
         for f in found
         if (clicks := f.clicks) is not None
-        for key, mean, spread in zip(clicks.scores, clicks.means(), clicks.spreads(), strict=True)
+        for key, mean, spread in zip(clicks.keys, clicks.means(), clicks.spreads(), strict=True)
     )
     every = [FirstClickNoise(*place, *np.mean(v, axis=0).tolist()) for place, v in held.items()]
     return sorted(every, key=lambda noise: (-noise.ratio, noise.dataset, noise.key))
@@ -145,7 +145,7 @@ def _of_targets(f: ModelFindings) -> dict[str, Floats]:
     made["Base IoU@1"] = f.trial.base[:, 0]
     for who, name in (("people", "User"), ("samples", "Sample")):
         first = f.first.get(who)
-        if first is not None and tuple(first.scores) == f.trial.keys:
+        if first is not None and first.keys == f.trial.keys:
             made |= {f"{name} IoU@1": first.means(), f"{name} NSR@1": first.noise()}
     return made
 

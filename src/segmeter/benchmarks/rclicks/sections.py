@@ -27,7 +27,7 @@ def sections(run: Results) -> list[page.Section]:
         page.Section("Results", "", [*conclusions(lead), *followed_notes(run), _short_table(view)]),
         *pairwise_result(lead, view.differences),
         page.Section("Quality by number of clicks", _GROWTH, [figures.curves(lead)]),
-        page.Section("Effect sizes against the null", _WORTH, _null_tables(lead, view)),
+        page.Section("Effect sizes against the null", _WORTH, _null_tables(found, view)),
         page.Section(
             "The paper's tables, both protocols", _PROTOCOLS, [*_paper_tables(found, view)]
         ),
@@ -40,9 +40,6 @@ def sections(run: Results) -> list[page.Section]:
         page.Section("Hardest objects", _HARD, [*_ranking(lead), *figures.hard_targets(run, lead)]),
         *response_sections(run),
         page.Section("Correlation of statistics", _SAME, [figures.correlations(lead)], folded=True),
-        page.Section(
-            "Every statistic and its null", _NULL, _null_tables(found, view, True), folded=True
-        ),
     ]
 
 
@@ -94,17 +91,13 @@ def _short_table(view: parts.Findings) -> page.Table:
     )
 
 
-def _null_tables(
-    found: Sequence[ModelFindings], view: parts.Findings, everything: bool = False
-) -> list[page.Block]:
+def _null_tables(found: Sequence[ModelFindings], view: parts.Findings) -> list[page.Block]:
     """Effects against the null of every model, dataset and protocol."""
-    main = (("noc", ""), ("noc", "ratio"), ("auc", "all"))  # what the text is about
-    names = [e.name for e in EFFECTS.values() if everything or (e.measure, e.form) in main]
     return [
         parts.null_table(
-            f"nulls-{'-'.join(f.key)}" + ("-all" if everything else ""),
+            f"nulls-{'-'.join(f.key)}",
             [row for row in view.rows if row.key == f.trial.key],
-            {name: CARDS[name] for name in names},
+            {name: CARDS[name] for name in EFFECTS},
             f"{f.trial.model}, {f.trial.dataset}: clicks of the protocol {f.trial.protocol}",
         )
         for f in found
@@ -133,7 +126,7 @@ def _ranking(found: Sequence[ModelFindings]) -> Iterator[page.Table]:
     ranked = figures.ranked_by_noise(found)
     shown = ranked[:20]
     noise = {
-        (f.trial.model, f.trial.dataset): dict(zip(f.clicks.scores, f.clicks.noise(), strict=True))
+        (f.trial.model, f.trial.dataset): dict(zip(f.clicks.keys, f.clicks.noise(), strict=True))
         for f in found
         if f.clicks is not None
     }
@@ -172,7 +165,6 @@ _PROTOCOLS = (
     "means over all draws, merges halves for ΔHH, and divides by n - 1."
 )
 _SAME = "Two statistics that correlate strongly rank models, or objects, alike."
-_NULL = "All statistics, each with its value where it does not matter who clicked."
 _WORTH = (
     "The null is the value if it did not matter who clicked: the clickers of each object are "
     "permuted at random, 500 to 2000 times (groups among themselves; the centre click with all of "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -19,7 +19,7 @@ from segmeter.clickability.groups import GROUPS
 from segmeter.core.benchmarks import Group, Results, SummaryRow
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped
-from segmeter.core.scores_by_step import Tables, load_tables
+from segmeter.core.scores_by_step import Tables
 from segmeter.stats.goals import area_under, at_round, failed, rounds_to
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.null_distributions import Components, Null, components
@@ -94,7 +94,7 @@ def group_curves(run: Results) -> list[GroupCurves]:
     for options in (spec.options for spec in run.plan.users if "group" in spec.options):
         user = ClickingGroup(int(options["group"]), int(options.get("draw", 1)))
         places[user.name] = (user.draw, user.group)
-    tables = [t for t in load_tables(run, ["iou"]) if t.user in places]
+    tables = [t for t in Tables.load(run, ["iou"]) if t.user in places]
     found = grouped(tables, lambda t: (t.model, t.dataset, t.protocol)).values()
     made = (_complete({places[t.user]: t for t in members}) for members in found)
     return [group for group in made if group is not None]
@@ -120,14 +120,15 @@ def _complete(members: Mapping[tuple[int, int], Tables]) -> GroupCurves | None:
     return GroupCurves(*head, curves[0], groups)
 
 
-@dataclass(frozen=True, slots=True)
-class FirstClicks(Group):
+class FirstClicks(Tables):
     """IoU after one click, of everybody who clicked; the group's user is `people` or `samples`."""
 
-    scores: Mapping[Key, Floats]
+    @property
+    def scores(self) -> list[Floats]:
+        return [np.array(scores, float) for scores in self.fact("iou")]
 
     def means(self) -> Floats:
-        return np.array([s.mean() for s in self.scores.values()])
+        return np.array([s.mean() for s in self.scores])
 
     def spreads(self) -> Floats:
         """Standard deviation on each target; zero where only one person clicked.
@@ -135,7 +136,7 @@ class FirstClicks(Group):
         The paper divides by n, the corrected protocol by n - 1.
         """
         ddof = 1 if self.protocol == "corrected" else 0
-        return np.array([s.std(ddof=ddof) if s.size > ddof else 0.0 for s in self.scores.values()])
+        return np.array([s.std(ddof=ddof) if s.size > ddof else 0.0 for s in self.scores])
 
     def noise(self) -> Floats:
         """Each target's noise-to-signal ratio; 1e-9 is the original's guard against a mean of 0."""
@@ -159,12 +160,9 @@ def first_clickers(run: Results) -> dict[str, list[str]]:
 def first_clicks(run: Results) -> list[FirstClicks]:
     """The first clicks of a run by model, dataset and protocol; empty if there are none."""
     return [
-        FirstClicks(
-            tables.model, tables.dataset, who, tables.protocol, tables.keys, tables.clusters,
-            dict(zip(tables.keys, (np.array(s, float) for s in tables.fact("iou")), strict=True)),
-        )
+        replace(tables, user=who)
         for who, names in first_clickers(run).items()
-        for tables in load_tables(
+        for tables in FirstClicks.load(
             run, ["iou"], axis="user", by=("model", "dataset", "protocol"),
             where=f"round = 1 and list_contains({names}, \"user\")",
         )
@@ -215,7 +213,7 @@ def findings_of(groups: Sequence[Group], rows: Iterable[SummaryRow]) -> list[Mod
     for t in trials:
         same = [g for g in groups if (g.model, g.dataset, g.protocol) == (*t.key[:2], t.protocol)]
         first = {g.user: g for g in same if isinstance(g, FirstClicks)}
-        clicked = first["people"].scores if "people" in first else t.keys
+        clicked = first["people"].keys if "people" in first else t.keys
         kept = [i for i, key in enumerate(t.keys) if key in clicked]
         drawn = Resampling([t.clusters[i] for i in kept], seed=t.dataset)
         base = drawn.interval(100 * at_round(t.base, 1)[kept])

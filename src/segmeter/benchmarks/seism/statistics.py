@@ -9,7 +9,7 @@ benchmark of BSDS500; one setting for all images, chosen on the very same images
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import ClassVar
 
@@ -19,10 +19,10 @@ import numpy.typing as npt
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.seism.methods import PEOPLE
 from segmeter.core import sections as page
-from segmeter.core.benchmarks import Group, Results
+from segmeter.core.benchmarks import Results
 from segmeter.core.errors import BadInput
-from segmeter.core.models import PROTOCOLS, ProtocolName
-from segmeter.core.scores_by_step import Tables, load_tables
+from segmeter.core.models import PROTOCOLS
+from segmeter.core.scores_by_step import Tables
 from segmeter.measures.curves import Curve, MeanScores, Point, PooledCounts, Rule, summarize
 from segmeter.measures.objects_and_parts import harmonics
 from segmeter.stats.intervals import Floats, Interval, Resampling
@@ -60,22 +60,21 @@ Larger is better; VoI is turned back when it is shown.
 """
 
 
-@dataclass(frozen=True)
-class SweptTables(Group):
-    """One method on one dataset in one protocol; columns are images x settings.
+class SweptTables(Tables):
+    """One method on one dataset in one protocol; tables are images x settings."""
 
-    `thresholds` are the settings along a curve: their places where names need not be numbers.
-    """
-
-    columns: Columns
-    thresholds: Floats
     rule: ClassVar[Rule] = "seism"
     resamples: ClassVar[int] = 1000
 
     @property
+    def thresholds(self) -> Floats:
+        """The settings along a curve: their places, since names need not be numbers."""
+        return np.arange(self.table("fb").shape[1], dtype=np.float64)
+
+    @property
     def has_regions(self) -> bool:
         """Whether the method gives partitions, not boundaries alone."""
-        return bool(np.isfinite(self.columns["fop"]).all())
+        return bool(np.isfinite(self.table("fop")).all())
 
     @cached_property
     def drawn(self) -> Resampling:
@@ -84,21 +83,21 @@ class SweptTables(Group):
     def own_best(self, measure: str) -> Places:
         """OIS: the first best setting of each image."""
         names, value = _VALUES[measure]
-        return np.asarray(np.argmax(value({n: self.columns[n] for n in names}), axis=1))
+        return np.asarray(np.argmax(value({n: self.table(n) for n in names}), axis=1))
 
     def best_elsewhere(self, measure: str) -> Places:
         """The first setting that is best on all other images together."""
         if len(self.keys) == 1:
             return self.own_best(measure)
         names, value = _VALUES[measure]
-        others = {n: self.columns[n].sum(axis=0) - self.columns[n] for n in names}
+        others = {n: self.table(n).sum(axis=0) - self.table(n) for n in names}
         mean = {n: column / (len(self.keys) - 1) for n, column in others.items()}
         return np.asarray(np.argmax(value(mean), axis=1))
 
     def at(self, names: Iterable[str], places: Places) -> Columns:
         """Columns with each image at its own place, `(images, 1)`."""
         rows = np.arange(len(self.keys))
-        return {n: self.columns[n][rows, places][:, None] for n in names}
+        return {n: self.table(n)[rows, places][:, None] for n in names}
 
     def best(self, measure: str, places: Places | None = None) -> Interval:
         """The set's value at its best setting, or with each image at a place of its own.
@@ -106,7 +105,7 @@ class SweptTables(Group):
         A resample chooses its best setting itself, as the set did.
         """
         (names, value), sign = _VALUES[measure], -1.0 if measure == "voi" else 1.0
-        columns = {n: self.columns[n] for n in names} if places is None else self.at(names, places)
+        columns = {n: self.table(n) for n in names} if places is None else self.at(names, places)
         resampled = value({n: self.drawn.means(column) for n, column in columns.items()})
         at_each = value({n: column.mean(axis=0) for n, column in columns.items()})
         draws = sign * resampled.max(axis=1)
@@ -124,12 +123,12 @@ class SweptTables(Group):
 
     def curve(self, measure: str = "fb") -> Curve:
         """Precision over recall of `fb`, counts pooled, or of `fop`, means over images."""
-        return self._curve(measure, [self.columns[name] for name in _VALUES[measure][0]])
+        return self._curve(measure, [self.table(name) for name in _VALUES[measure][0]])
 
     def _resampled_curves(self, measure: str) -> Iterator[Curve]:
         # Means over images; in thousandths of a pixel they are whole numbers near enough.
         scale = 1 if measure == "fop" else 1000
-        means = [scale * self.drawn.means(self.columns[n]) for n in _VALUES[measure][0]]
+        means = [scale * self.drawn.means(self.table(n)) for n in _VALUES[measure][0]]
         for k in range(self.resamples):
             yield self._curve(measure, [m[k : k + 1] for m in means])
 
@@ -142,7 +141,15 @@ class SweptTables(Group):
 
 def groups(run: Results) -> list[SweptTables]:
     """All methods of a run in both protocols, people left out."""
-    return [_group(tables, protocol) for tables in _load(run, "<>") for protocol in PROTOCOLS]
+    made = []
+    for tables in _load(run, "<>"):
+        if len({tuple(each) for each in tables.fact("setting")}) != 1:
+            raise BadInput(
+                f"{tables.model} on {tables.dataset} has other settings on some images than on "
+                "others"
+            )
+        made += [replace(tables, protocol=protocol) for protocol in PROTOCOLS]
+    return made
 
 
 def human_points(run: Results) -> dict[str, dict[str, Point]]:
@@ -160,8 +167,8 @@ def human_points(run: Results) -> dict[str, dict[str, Point]]:
     return found
 
 
-def _load(run: Results, people: str) -> list[Tables]:
-    return load_tables(
+def _load(run: Results, people: str) -> list[SweptTables]:
+    return SweptTables.load(
         run,
         ["setting", "fb", *COUNTS, *_REGION],
         by=("model", "dataset"),
@@ -171,21 +178,9 @@ def _load(run: Results, people: str) -> list[Tables]:
     )
 
 
-def _group(tables: Tables, protocol: ProtocolName) -> SweptTables:
-    settings = {tuple(each) for each in tables.fact("setting")}
-    if len(settings) != 1:
-        raise BadInput(
-            f"{tables.model} on {tables.dataset} has other settings on some images than on others"
-        )
-    columns = {name: tables.table(name) for name in ("fb", *COUNTS, *_REGION)}
-    places = np.arange(len(settings.pop()), dtype=np.float64)
-    who = (tables.model, tables.dataset, "", protocol)
-    return SweptTables(*who, tables.keys, tables.clusters, columns, places)
-
-
 def _best_covering(group: SweptTables, measure: str) -> Interval:
     """Covering where every region of the ground truth chooses its own setting."""
-    covered, coverable = (group.columns[n][:, :1] for n in ("best_covered", "coverable"))
+    covered, coverable = (group.table(n)[:, :1] for n in ("best_covered", "coverable"))
     draws = _ratio(group.drawn.means(covered), group.drawn.means(coverable))
     return percentiles(float(covered.sum() / coverable.sum()), draws[:, 0], len(group.keys))
 
@@ -306,10 +301,7 @@ def sections(run: Results) -> list[page.Section]:
 def precision_recall_chart(
     title: str, curves: Sequence[tuple[str, Curve]], people: Point | None = None
 ) -> page.Chart:
-    """Precision over recall with lines of equal F, a dot at each ODS, and people's point.
-
-    The caption is the legend: people first, then the best method first.
-    """
+    """Precision over recall with lines of equal F, a dot at each ODS, and people's point."""
     ranked = sorted(curves, key=lambda pair: -pair[1].ods.f)
     marks: list[page.Line | page.Points] = [_iso_line(tenth / 10) for tenth in range(1, 10)]
     if people is not None:
@@ -321,15 +313,13 @@ def precision_recall_chart(
             marks.append(page.Line(name, curve.recall[order], curve.precision[order]))
         single = [name] if len(curve.recall) == 1 else []
         marks.append(page.Points(name, [curve.ods.recall], [curve.ods.precision], single))
-    legend = [f"[{people.f:.3f}] people"] if people is not None else []
-    legend += [f"[{c.ods.f:.3f} {c.ois.f:.3f} {c.ap:.3f}] {name}" for name, c in ranked]
     ticks = [tenth / 10 for tenth in range(11)]
     return page.Chart(
         title,
         page.Axis("recall", 0, 1, ticks),
         page.Axis("precision", 0, 1, ticks),
         marks,
-        caption=f"Grey: equal F, 0.1 to 0.9. Dots: ODS. [ODS OIS AP] {'; '.join(legend)}.",
+        caption="Grey: equal F, 0.1 to 0.9. Dots: ODS. Best first.",
     )
 
 

@@ -23,20 +23,19 @@ _NAMES = {"max": "best clicks", "base": "centre clicks", "min": "worst clicks"}
 
 
 def sections(run: Results) -> list[page.Section]:
-    """All sections, in reading order; those without contents are left out."""
     found = Attacks(run)
     members, lead = found.of(found.lead), found.lead
     charts = [_chart(found, group) for group in members]
     places = [own for _, own, _ in found.datasets(members)]
     maps = [block for own in places for block in heat_maps(run, own)]
-    made = [
+    return [
         page.Section("Results", _RESULTS, [*_results(found)]),
         *found.difference_section(found.tested),
         _beside(found),
         page.Section(
             "Quality by number of clicks",
             "Mean IoU after each click of the three sessions, with 95 % bands from resampling "
-            f"images and the areas beneath; protocol {lead}.",
+            f"images; protocol {lead}.",
             [page.Multiples(charts)] if charts else [],
         ),
         page.Section("The first click", _FIRST_CLICK, [*_first_click(found, members)]),
@@ -46,7 +45,6 @@ def sections(run: Results) -> list[page.Section]:
         page.Section("Worst click positions", _WORST, maps),
         page.Section("Sessions", _SESSIONS, [b for own in places for b in replays(run, own)]),
     ]
-    return [section for section in made if section.blocks]
 
 
 def box_sections(run: Results) -> list[page.Section]:
@@ -176,10 +174,8 @@ def _beside(found: Attacks) -> page.Section:
 
 
 def _chart(found: Attacks, group: AttackedSessions) -> page.Chart:
-    areas = [group.each(f"iou-{role}").mean() for role in ("min", "base", "max")]
     tables = {name: group.role(role) for role, name in _NAMES.items()}
-    told = "Areas: worst {:.1f}, centre {:.1f}, best {:.1f}".format(*areas)
-    return parts.curves_chart(found.named(group), group, tables, "click", told)
+    return parts.curves_chart(found.named(group), group, tables, "click")
 
 
 def _first_click(found: Attacks, members: Sequence[AttackedSessions]) -> Iterator[page.Block]:

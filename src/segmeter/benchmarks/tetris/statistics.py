@@ -15,7 +15,7 @@ from segmeter.core.benchmarks import Group, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped
 from segmeter.core.models import ProtocolName
-from segmeter.core.scores_by_step import Tables, load_tables
+from segmeter.core.scores_by_step import Tables
 from segmeter.stats.goals import area_under
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Better, Statistic, mean_of_known, share_of_known
@@ -72,7 +72,7 @@ def groups(run: Results) -> list[Group]:
 def attacked_sessions(run: Results) -> list[AttackedSessions]:
     roles, attacks = roles_of(run), attacks_of(run)
     mixed = len(set(attacks.values())) > 1
-    every = load_tables(run, [*_COLUMNS.values(), *_FIRST])
+    every = Tables.load(run, [*_COLUMNS.values(), *_FIRST])
     found = []
     for (model, dataset), held in grouped(every, lambda t: (t.model, t.dataset)).items():
         users = {(tables.user, tables.protocol): tables for tables in held}

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from segmeter.benchmarks.declared import Declared
+from segmeter.benchmarks.declared import Declared, elsewhere
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import PaperLayout, Results, Row, RunOption
+from segmeter.core.benchmarks import PaperLayout, Results, RunOption
 from segmeter.core.capabilities import ChoosesUsers, RunsUsersIndependently, ShowsSessions, capable
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, check_choice
-from segmeter.core.masks import Mask
-from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column
-from segmeter.core.scenes import Scene
-from segmeter.core.sections import Slices
-from segmeter.core.users import User
 
 _SEMI = ("prompt=mask", "prompt=box", "clicks=1", "clicks=3", "clicks=5")
 MODES: Mapping[str, tuple[str, ...]] = {
@@ -77,6 +72,8 @@ class VideoBenchmark(Declared):
         {"jf": "J&F", "j": "J", "f": "F", "jf-mean": "mean over prompted frames"},
         "J&F after the last round, J, F, and the mean J&F over rounds (%)",
     )
+    users_for = elsewhere("work:users_of")
+    viewer = elsewhere("statistics:viewer")
     schema = SESSION_ROWS.plus(
         [
             *(Column(name, "number", says) for name, says in NUMBERS.items()),
@@ -97,16 +94,6 @@ class VideoBenchmark(Declared):
         users = tuple(Spec.parse(user) for mode in modes for user in MODES[mode])
         return replace(made, users=plan.users or users)
 
-    def users_for(self, segmenter: Model, users: Sequence[User]) -> list[User]:
-        from segmeter.benchmarks.video.work import users_of
-
-        return users_of(segmenter, users)
-
     def left_out(self, run: Results) -> list[str]:
         """Trackers take all prompts that they have a rule for; the report lists what ran."""
         return []
-
-    def viewer(self, scene: Scene, ground_truth: Mask, rows: Sequence[Row]) -> Slices:
-        from segmeter.benchmarks.video.statistics import VideoCase, viewer
-
-        return viewer(VideoCase.of(scene.id, scene, ground_truth, rows))

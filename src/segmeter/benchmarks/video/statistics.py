@@ -26,7 +26,7 @@ from segmeter.core.errors import NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt, Scribble, moved, round_from_json
 from segmeter.core.scenes import Scene
-from segmeter.core.scores_by_step import Tables, load_tables
+from segmeter.core.scores_by_step import Tables
 from segmeter.core.sections import Section
 from segmeter.core.videos import FrameMasks, Video
 from segmeter.stats.annotation_time import CostModel
@@ -42,7 +42,7 @@ Values = Callable[[Tables], Floats]
 
 def groups(run: Results) -> list[Tables]:
     """The run's sessions, a line per object and a column per round."""
-    return load_tables(run, (*NUMBERS, *COUNTS, "seconds_predict", "seconds_encode"))
+    return Tables.load(run, (*NUMBERS, *COUNTS, "seconds_predict", "seconds_encode"))
 
 
 def seconds_of(group: Tables, cost: CostModel) -> Floats:
@@ -152,14 +152,13 @@ def sections(run: Results) -> list[Section]:
     leading = found.groups(Tables, found.lead)
     apart = [d for d in found.differences if d.protocol == found.lead]
     sure = any(d.significant for d in apart)
-    made = [
+    return [
         _results(found, apart),
         _curves(run, leading),
         *found.difference_section(apart, users=_label, units="videos", folded=not sure),
         _moments(run, leading),
         _sessions(run, leading),
     ]
-    return [section for section in made if section.blocks]
 
 
 def _results(found: parts.Findings, apart: Sequence[Difference]) -> Section:
@@ -310,7 +309,7 @@ def _sessions(run: Results, leading: Sequence[Tables]) -> Section:
         for _, group, key in [pairs[0], pairs[-1]] if len(pairs) > 1 else pairs:
             try:
                 case = VideoCase.found(run, group, key)
-                blocks += [_strip(case), viewer(case, f"Protocol {group.protocol}.")]
+                blocks += [_strip(case), _scrolled(case, f"Protocol {group.protocol}.")]
             except (SegmeterError, ValueError) as error:
                 blocks.append(page.Note(f"{error}.", "warning"))
     text = (
@@ -334,7 +333,11 @@ def _strip(case: VideoCase) -> page.Chart:
     return page.Chart(case.name, axis, _QUALITY, marks)
 
 
-def viewer(case: VideoCase, caption: str = "") -> page.Slices:
+def viewer(scene: Scene, truth: Mask | None, rows: Sequence[Row]) -> page.Slices:
+    return _scrolled(VideoCase.of(scene.id, scene, truth, rows))
+
+
+def _scrolled(case: VideoCase, caption: str = "") -> page.Slices:
     """A session to play, the video thinned until it is small enough for a page."""
     import cv2
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from functools import partial
 
-from segmeter.benchmarks.declared import Declared
+from segmeter.benchmarks.declared import Declared, elsewhere
 from segmeter.benchmarks.judging import SURFACE_MEASURES, Surfaces
 from segmeter.benchmarks.sessions import CONSISTENCY
 from segmeter.benchmarks.starts import OPTIONS as STARTS
 from segmeter.core import catalogue
 from segmeter.core.action_counts import Effort
-from segmeter.core.benchmarks import Difference, PaperLayout, Results, Row, RunOption
+from segmeter.core.benchmarks import Difference, PaperLayout, Results, RunOption
 from segmeter.core.capabilities import (
     ChoosesUsers,
     RunsUsersIndependently,
@@ -22,13 +22,8 @@ from segmeter.core.capabilities import (
 )
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped
-from segmeter.core.masks import Mask
-from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column
-from segmeter.core.scenes import Scene
-from segmeter.core.sections import Slices
-from segmeter.core.users import User
 
 __all__ = ["MEASURES", "PROMPTERS", "VOLUME_ROWS", "Volumes"]
 
@@ -121,6 +116,10 @@ class Volumes(Declared):
         "Dice and NSD (%) of the last round, interactions per object, and Dice within ten "
         "interactions",
     )
+    users_for = elsewhere("work:fitting")
+    left_out = elsewhere("work:left_out")
+    viewer = elsewhere("tables:session_slices")
+    challenge_table = elsewhere("cvpr25:challenge_csv")
 
     def plan(self, plan: Plan) -> Plan:
         for name in plan.measures:
@@ -130,12 +129,6 @@ class Volumes(Declared):
         filled = super().plan(replace(plan, measures=plan.measures or ("nsd", "hd95")))
         Surfaces.of(filled.options)
         return filled
-
-    def users_for(self, segmenter: Model, users: Sequence[User]) -> list[User]:
-        """The users whose prompts a model takes; the others are left out for it, and named."""
-        from segmeter.benchmarks.volumes.work import fitting
-
-        return fitting(segmenter, users)
 
     def differences(self, run: Results, names: Sequence[str] | None = None) -> list[Difference]:
         """Every pair of models; of one model alone, its best prompter against its others."""
@@ -147,20 +140,3 @@ class Volumes(Declared):
         cards = [s for s in self.statistics(run) if s.tested == "yes" or s.name in (names or ())]
         sets = grouped(self.groups(run), lambda group: (group.dataset, group.protocol))
         return [d for groups in sets.values() for d in against_best(groups, cards)]
-
-    def viewer(self, scene: Scene, ground_truth: Mask, rows: Sequence[Row]) -> Slices:
-        """One session in slices, in the window that models see."""
-        from segmeter.benchmarks.volumes.tables import session_slices
-
-        return session_slices(scene, ground_truth, rows)
-
-    def left_out(self, run: Results) -> list[str]:
-        """Users that were asked for and not run, one sentence per model."""
-        from segmeter.benchmarks.volumes.work import left_out
-
-        return left_out(run)
-
-    def challenge_table(self, run: Results, model: str, protocol: str) -> str:
-        from segmeter.benchmarks.volumes.cvpr25 import challenge_csv
-
-        return challenge_csv(run, model, protocol)

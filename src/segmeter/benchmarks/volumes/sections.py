@@ -40,7 +40,7 @@ def sections(run: Results) -> list[page.Section]:
         block for protocol in run.plan.protocols for block in tables.paper_tables(found, protocol)
     ]
     charts = [_effort_chart(own, findings.numbers) for own in leading]
-    made = [
+    return [
         _results(findings, leading, goals[-1]),
         page.Section("Quality against effort", _EFFORT, [page.Multiples(charts)] if charts else []),
         _prompters(leading, cards),
@@ -66,7 +66,6 @@ def sections(run: Results) -> list[page.Section]:
             block for own in leading for block in sessions_to_scroll(run, own)
         ]),
     ]  # fmt: skip
-    return [section for section in made if section.blocks]
 
 
 _EFFORT = (
@@ -74,6 +73,7 @@ _EFFORT = (
     "the best Dice of a model for so many interactions, rounds of refinements included. "
     "Up and to the left is better."
 )
+_BEST = (volumes.dice_within(10).name, "dice")
 _PAPER = "Percent Dice. The paper's datasets are named D1 to D8."
 _HARDEST = "The objects that come out worst over all models and prompters."
 _SCROLLED = (
@@ -89,7 +89,8 @@ def _results(findings: parts.Findings, leading: Sets, goal: float) -> page.Secti
     for members in leading:
         blocks.append(recommendation(members, goal, planned))
         if _complete(members, planned):
-            blocks.append(_answer(members, findings.numbers))
+            rows = [findings.numbers[g.key, n] for g in members for n in _BEST]
+            blocks += parts.best_answer(rows, _BEST, findings.cards)
         blocks.append(tables.leaderboard(findings, members, goal))
     blocks += [tables.prompters_table([g for own in leading for g in own]), *followed_notes(run)]
     text = (
@@ -97,26 +98,6 @@ def _results(findings: parts.Findings, leading: Sets, goal: float) -> page.Secti
         f"box two, a 3D box three, a scribble three, naming a slice one. {seen_as(run)}"
     )
     return page.Section("Results", text, blocks)
-
-
-def _answer(members: Sequence[VolumeSessions], numbers: parts.Numbers) -> page.Answer:
-    """The best user within ten interactions, and the best overall."""
-    dataset, order = members[0].dataset, attrgetter("value", "model", "user")
-    few, most = (
-        max((numbers[g.key, name] for g in members), key=order)
-        for name in (volumes.dice_within(10).name, "dice")
-    )
-    best = f"Highest mean Dice within ten interactions on {dataset}: {few.model} with "
-    cheap = page.phrase(f"{best}{typed(few.user)}, ", parts.measured(few), ".")
-    if few.value <= 0:
-        cheap = page.phrase(f"No prompter costs ten interactions or fewer on {dataset}.")
-    spent = next(g for g in members if (g.model, g.user) == (most.model, most.user))
-    mean = float(spent.interactions[:, -1].mean())
-    return page.Answer(
-        cheap,
-        f"Highest at any cost: {most.model} with {typed(most.user)}, {parts.measured(most)} after "
-        f"{mean:.1f} interactions per object.",
-    )
 
 
 def _effort_chart(members: Sequence[VolumeSessions], numbers: parts.Numbers) -> page.Chart:
@@ -202,8 +183,8 @@ def project_section(run: Results, objects: int, rate: float | None) -> page.Sect
     goal, cost = goals_of(run)[-1], cost_of(run)
     lead, machine, loaded = run.plan.leading_protocol, machines(run), busy(run)
     common = parts.on_common_objects(run, parts.Findings(run).groups(VolumeSessions, lead))
-    findings, card = parts.Findings(common), volumes.seconds_until(goal)
-    found, numbers = findings.groups(VolumeSessions, lead), findings.numbers
+    found = parts.Findings(common).groups(VolumeSessions, lead)
+    card = volumes.seconds_until(goal)
     every: dict[str, list[Way]] = {}
     ranked: dict[str, str] = {}
     for members in _sets(found):
@@ -212,13 +193,8 @@ def project_section(run: Results, objects: int, rate: float | None) -> page.Sect
             seconds = card.compared(group)
             assert seconds is not None  # all groups are of volumes
             waited = waiting_to(group.dice, group.waited, np.zeros(group.size), goal / 100)
-            mean = page.Value.of(numbers[group.key, card.name])
-            total = page.Value.of(card.interval(group, seconds + waited))
-            ways.append(
-                Way(f"{group.model}, {typed(group.user)}", group, mean,
-                    page.Value(float(waited.mean())), total, seconds, waited,
-                    cost.per_object + group.by_hand)
-            )  # fmt: skip
+            name, hand = f"{group.model}, {typed(group.user)}", cost.per_object + group.by_hand
+            ways.append(Way(name, group, card, seconds, waited, hand))
         share, _, first = _recommended(members, goal)
         name = f"{first.model}, {typed(first.user)}"
         if name != min(ways, key=lambda way: float(way.spent.mean())).name:

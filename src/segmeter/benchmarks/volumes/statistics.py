@@ -27,7 +27,7 @@ from segmeter.core.benchmarks import FEWEST_PAIRS, Group, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped
 from segmeter.core.masks import Bits
-from segmeter.core.scores_by_step import Tables, load_tables
+from segmeter.core.scores_by_step import Tables
 from segmeter.measures.challenges import GATE
 from segmeter.stats import annotation_time
 from segmeter.stats.annotation_time import CostModel
@@ -121,7 +121,7 @@ def sessions(run: Results) -> list[VolumeSessions]:
     others = {name: name.replace("-", "_") for name in measures_besides_dice(run)}
     columns = [*_TABLES.values(), "target_slices", "start_mask_iou", "outline_mm"]
     columns += [*(f"effort_{f.name}" for f in fields(Effort)), *others.values()]
-    found, cost = load_tables(run, columns, facts=["label", *_PROMPTER]), cost_of(run)
+    found, cost = Tables.load(run, columns, facts=["label", *_PROMPTER]), cost_of(run)
     made = [_group(tables, others, cost) for tables in found]
     draws = grouped(made, lambda g: (g.model, g.dataset, g.prompter, g.protocol))
     return [_merged(members) if len(members) > 1 else members[0] for members in draws.values()]

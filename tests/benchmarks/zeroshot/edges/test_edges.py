@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from blobs import Blob, Blobs, position_image
 
@@ -156,8 +157,9 @@ def group(protocol: ProtocolName, images: int = 6) -> EdgeTables:
     counts = (np.minimum(matched, ground_truth), ground_truth, matched, prediction)
     names = tuple(map(str, range(images)))
     keys = tuple((name, "") for name in names)
-    columns = dict(zip(COUNTS, counts, strict=True))
-    return EdgeTables("m", "d", "", protocol, keys, names, columns, THRESHOLDS)
+    columns = {name: list(table) for name, table in zip(COUNTS, counts, strict=True)}
+    lines = pa.table({**columns, "threshold": [THRESHOLDS] * images})
+    return EdgeTables("m", "d", "", protocol, keys, names, lines, {})
 
 
 @pytest.mark.parametrize("protocol", BOTH)

@@ -22,7 +22,7 @@ from segmeter.core.benchmarks import Group, Results
 from segmeter.core.detection_ground_truth import DetectionGroundTruth, coco_layout
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.scores_by_step import load_tables
+from segmeter.core.scores_by_step import Tables
 from segmeter.core.sections import Column, Note, Section
 from segmeter.core.seeds import generator
 from segmeter.measures import detections as coco
@@ -116,17 +116,13 @@ class FoundObjects(Group):
     """
 
     taken: Floats
-    known: Mapping[tuple[str, str], Mapping[str, str]]
-
-    @property
-    def breakdowns(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
-        return self.known
+    breakdowns: Mapping[tuple[str, str], Mapping[str, str]]
 
 
 def groups(run: Results) -> list[Group]:
     """Detections and ground truth, from the run's own rows, in every protocol."""
     made: list[Group] = []
-    for tables in load_tables(
+    for tables in Tables.load(
         run,
         ["holds", "category", "score", "box", "mask", "ground_truth"],
         by=("model", "dataset", "box_source"),

@@ -11,14 +11,15 @@ import math
 from collections.abc import Callable
 from functools import cached_property
 
+import numpy as np
+
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.seism.statistics import COUNTS, SweptTables, precision_recall_chart, set_fb
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Results
-from segmeter.core.scores_by_step import load_tables
 from segmeter.core.sections import Multiples, Note, Section
 from segmeter.measures.curves import Curve
-from segmeter.stats.intervals import Interval
+from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.statistics import Statistic
 
 _CORRECTED: dict[str, Callable[[Curve], float]] = {
@@ -40,6 +41,10 @@ class EdgeTables(SweptTables):
     rule = "edges"
     resamples = 300
 
+    @property
+    def thresholds(self) -> Floats:
+        return np.asarray(self.table("threshold")[0])
+
     @cached_property
     def estimates(self) -> dict[str, Interval]:
         """The four with their intervals; none for a single image."""
@@ -50,16 +55,7 @@ class EdgeTables(SweptTables):
 def groups(run: Results) -> list[EdgeTables]:
     """All methods of a run, by dataset and reading."""
     by, unit = ("dataset", "model", "protocol"), ("scene",)
-    return [
-        EdgeTables(
-            *tables.key,
-            tables.keys,
-            tables.clusters,
-            {name: tables.table(name) for name in COUNTS},
-            tables.table("threshold")[0],
-        )
-        for tables in load_tables(run, ["threshold", *COUNTS], axis="threshold", by=by, unit=unit)
-    ]
+    return EdgeTables.load(run, ["threshold", *COUNTS], axis="threshold", by=by, unit=unit)
 
 
 def _statistic(name: str) -> Statistic:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.sessions import CONSISTENCY, rows_of, simulate_all
+from segmeter.benchmarks.sessions import CONSISTENCY, simulate_scene
 from segmeter.benchmarks.starts import NO_START
 from segmeter.benchmarks.zeroshot import named, short_name, with_default
 from segmeter.core import catalogue
@@ -54,11 +54,9 @@ class Points(Declared):
         """Rows of sessions, with the best of the masks that the model offers in the first round;
         it has no influence on later rounds."""
         users = [catalogue.users.make(spec) for spec in plan.users]
-        records, seconds = simulate_all(segmenter, scene, plan, users, oracle_rounds=1)
         return [
             row | {"oracle_iou": oracle_iou(record) if row["round"] == 1 else None}
-            for record in records
-            for row in rows_of(scene, record, seconds, plan.keep_masks)
+            for record, row in simulate_scene(segmenter, scene, plan, users, oracle_rounds=1)
         ]
 
 

@@ -20,60 +20,59 @@ from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, named, sho
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
 from segmeter.core.grouping import grouped
-from segmeter.core.scores_by_step import load_tables
+from segmeter.core.scores_by_step import Tables
 from segmeter.stats.goals import at_round
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.statistics import Statistic, percentile_interval, percentiles, resampling
 
 POINTS = (1, 2, 3, 5, 9)
+Values = Callable[[Tables], Floats]
 ALL = "all datasets, unweighted"
 _TESTED = ("iou@1", "oracle@1", "iou@3", "iou@9")
 
 
-@dataclass(frozen=True, slots=True)
-class PointSessions(Group):
-    """The sessions of a group: IoU of each object by statistic."""
+def _after(points: int) -> Values:
+    """IoU of each object after so many points; NaN where fewer were given."""
 
-    values: dict[str, Floats]
+    def values(group: Tables) -> Floats:
+        iou = group.table("iou")
+        return at_round(iou, points) if points <= iou.shape[1] else np.full(group.size, np.nan)
+
+    return values
+
+
+_VALUES: dict[str, Values] = {
+    **{f"iou@{n}": _after(n) for n in POINTS},
+    "oracle@1": lambda group: group.table("oracle_iou")[:, 0],
+}
 
 
 @dataclass(frozen=True, slots=True)
 class OverDatasets(Group):
     """A model's groups on several datasets."""
 
-    members: tuple[PointSessions, ...]
+    members: tuple[Tables, ...]
 
     @property
     def size(self) -> int:
         return sum(member.size for member in self.members)
 
-    def mean(self, name: str) -> Interval | None:
+    def mean(self, values: Values) -> Interval | None:
         """The unweighted mean over datasets; images are resampled inside each of them."""
-        if not all(name in m.values for m in self.members):
+        found = [values(member) for member in self.members]
+        if any(np.isnan(one).any() for one in found):
             return None
-        means = [float(m.values[name].mean()) for m in self.members]
-        draws = [resampling(m).means(m.values[name])[:, 0] for m in self.members]
-        return percentiles(float(np.mean(means)), np.mean(draws, axis=0))
+        pairs = zip(self.members, found, strict=True)
+        draws = [resampling(member).means(one)[:, 0] for member, one in pairs]
+        return percentiles(float(np.mean([one.mean() for one in found])), np.mean(draws, axis=0))
 
 
 def groups(run: Results) -> list[Group]:
     """Sessions, the mean over datasets of every model that has several, and responses."""
-    return [*with_means(point_sessions(run)), *response_groups(run)]
+    return [*with_means(Tables.load(run, ["iou", "oracle_iou"])), *response_groups(run)]
 
 
-def point_sessions(run: Results) -> list[PointSessions]:
-    """All sessions, with IoU after N points and the oracle's after one."""
-    made = []
-    for tables in load_tables(run, ["iou", "oracle_iou"]):
-        iou, oracle = tables.table("iou"), tables.table("oracle_iou")
-        values = {f"iou@{n}": at_round(iou, n) for n in POINTS if n <= iou.shape[1]}
-        values["oracle@1"] = oracle[:, 0]
-        made.append(PointSessions(*tables.key, tables.keys, tables.clusters, values))
-    return made
-
-
-def with_means(groups: Sequence[PointSessions]) -> list[Group]:
-    """The groups, and the mean over datasets of every model that has several."""
+def with_means(groups: Sequence[Tables]) -> list[Group]:
     together = grouped(groups, lambda group: (group.model, group.user, group.protocol))
     means = [
         OverDatasets(model, ALL, user, protocol, (), (), tuple(members))
@@ -83,22 +82,18 @@ def with_means(groups: Sequence[PointSessions]) -> list[Group]:
     return [*groups, *means]
 
 
-def _statistics(name: str, title: str) -> list[Statistic]:
+def _statistics(name: str, values: Values) -> list[Statistic]:
     """A mean IoU of one dataset, and the same over datasets."""
     one = Statistic(
-        name, title, "%", 1, "higher", percent=True, of=PointSessions,
-        interval=percentile_interval, values=lambda g: g.values.get(name, np.full(g.size, np.nan)),
+        name, name.replace("iou", "mIoU"), "%", 1, "higher", percent=True, of=Tables,
+        interval=percentile_interval, values=values,
         tested="yes" if name in _TESTED else "on request",
     )  # fmt: skip
-    over = replace(one, values=None, whole=lambda g: g.mean(name), of=OverDatasets, tested="no")
+    over = replace(one, values=None, whole=lambda g: g.mean(values), of=OverDatasets, tested="no")
     return [one, over]
 
 
-STATISTICS = [
-    statistic
-    for name in (*(f"iou@{n}" for n in POINTS), "oracle@1")
-    for statistic in _statistics(name, name.replace("iou", "mIoU"))
-] + RESPONSES
+STATISTICS = [card for of in _VALUES.items() for card in _statistics(*of)] + RESPONSES
 """mIoU@1 to 9 and the oracle's, each of a dataset and over datasets; responses to prompts."""
 
 
@@ -155,12 +150,11 @@ def _side_by_side(found: parts.Findings) -> list[page.Section]:
     gaps = sorted(asked, key=lambda d: -d.value)
     if not gaps:
         return []
-    groups = found.groups(PointSessions, found.lead)
-    means = {(short_name(g.model), g.dataset, g.user): g.values for g in groups}
 
     def oracle(d: Difference) -> float:
-        mine, other = (means[model, d.dataset, d.user] for model in (d.first, baseline))
-        return 100 * float(mine["oracle@1"].mean() - other["iou@1"].mean())
+        where = (d.dataset, d.user, d.protocol)
+        mine, other = (d.first, *where), (baseline, *where)
+        return found.numbers[mine, "oracle@1"].value - found.numbers[other, "iou@1"].value
 
     several = len({(d.first, d.user) for d in gaps}) > 1
     named: dict[page.Column, Callable[[Difference], page.Cell]] = {
@@ -199,7 +193,7 @@ def _growth(leading: Sequence[SummaryRow]) -> page.Section:
 
 def _by_dataset(found: parts.Findings) -> page.Section:
     blocks: list[page.Block] = []
-    for dataset, _, mine in found.datasets(found.groups(PointSessions)):
+    for dataset, _, mine in found.datasets(found.groups(Tables)):
         caption = f"{dataset}: {max(r.targets for r in mine)} masks"
         blocks.append(_table(found, f"points-{dataset.partition('?')[0]}", mine, caption))
     text = "The numbers of the first table for each dataset by itself."

@@ -10,7 +10,7 @@ import numpy as np
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Group, Results
-from segmeter.core.scores_by_step import Tables, load_tables
+from segmeter.core.scores_by_step import Tables
 from segmeter.core.sections import Axis, Block, Chart, Column, Note, Section
 from segmeter.measures.proposals import average_recall_of
 from segmeter.stats.intervals import Floats, Interval
@@ -66,7 +66,7 @@ class Proposed(Group):
 def groups(run: Results) -> list[Proposed]:
     """All models of a run, by dataset and protocol."""
     found: dict[tuple[str, ...], dict[str, Tables]] = {}
-    for tables in load_tables(
+    for tables in Tables.load(
         run,
         ["number", "objects", "matched", "proposals"],
         by=("dataset", "model", "protocol", "objects_of"),
