@@ -85,12 +85,12 @@ def work(chosen: argparse.Namespace, segmenter: Any, scene: Any) -> list[dict[st
 
     if chosen.what == "edges":
         plan = Plan("edges", (), (), protocols=BOTH, threads=chosen.threads)
-        return Edges().work(segmenter, scene, plan)
+        return list(Edges().work(segmenter, scene, plan))
     options = {"points": chosen.points}
     if chosen.output == "single":
         options |= {"nms": 0.95, "output": "single"}
     plan = Proposals().plan(Plan("proposals", (), (), options=options))
-    return Proposals().work(segmenter, scene, plan)
+    return list(Proposals().work(segmenter, scene, plan))
 
 
 class Rows:

@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from segmeter.api.documentation_cards import kept_answers, make_card, trained_facts
-from segmeter.benchmarks.concepts.pairs import Pair, digest_of, read_phrases
+from segmeter.benchmarks.concepts.pairs import Pair, read_phrases
 from segmeter.core.errors import BadWeights, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, round_from_json, round_to_json
 from segmeter.core.videos import FrameMasks
 from segmeter.datasets.coco_json import Saco
+from segmeter.datasets.data_roots import digest
 from segmeter.datasets.label_files import Predictions, labels_at
 from segmeter.datasets.recorded_clicks import read_prompts
 from segmeter.datasets.volumes.volume_folder import holds_cases, read_member
@@ -679,7 +680,7 @@ READERS: dict[str, Reader] = {
     "provenance": Reader(SIGNED, _in_run(_provenance), "provenance.json", json_changed, _a_run),
     "phrases": Reader(
         lambda: [b"image,phrase,objects\n0,cat,1 2\n1,the left dog,\n", b"image,phrase\na,b\n"],
-        lambda path: read_phrases(str(path), digest_of(str(path))),
+        lambda path: read_phrases(str(path), digest([path])),
         "phrases.csv",
         text_changed,
     ),

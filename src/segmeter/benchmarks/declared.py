@@ -6,6 +6,7 @@ benchmark declares, once per run.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -15,17 +16,17 @@ from weakref import WeakKeyDictionary
 
 from segmeter.benchmarks.judging import judge_by
 from segmeter.benchmarks.starts import with_start
+from segmeter.core import catalogue
 from segmeter.core.benchmarks import (
     Difference,
     Group,
     PaperLayout,
     Results,
-    Row,
     RunOption,
     SummaryRow,
 )
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, suggestion
+from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.measures import mask_measure
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Dataset, Scene
@@ -48,6 +49,13 @@ def once_per_run(run: Results, what: str, compute: Callable[[], T]) -> T:
     return found
 
 
+def with_digest(options: Mapping[str, Any], file: str) -> dict[str, Any]:
+    """Options with a digest of a file, if one is named: a run is resumed only with the same."""
+    from segmeter.datasets.data_roots import digest
+
+    return {**options, "digest": digest([Path(file)]) if file else ""}
+
+
 def elsewhere(place: str) -> Any:
     """A method that is `module:function` of the benchmark's folder, imported when it is called."""
     return lambda self, *given: self._function(place)(*given)
@@ -67,13 +75,12 @@ class Declared:
     measures: ClassVar[tuple[str, ...]] = ()
     headline: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[RunOption, ...]] = ()  # of `segmeter run`, of its own
+    model_options: ClassVar[Mapping[str, str]] = {}  # where a model takes them
     cited: ClassVar[str] = ""  # the work to cite; one with several overrides `citations`
     split_by: ClassVar[tuple[str, ...]] = ()
-    # Modules of its folder that have `work(segmenter, scene, plan)` and `sections(run)`, or
-    # `module:function`; without pages a report has the headline and differences.
-    jobs: ClassVar[str] = "work"
+    # The module of its folder that has `sections(run)`, or `module:function`; without one a
+    # report has the headline and differences.
     pages: ClassVar[str] = ""
-    priced: ClassVar[bool] = False  # pages also have `project_section(run, objects, rate)`
     layout: ClassVar[PaperLayout | None] = None  # papers' table, if it is the same for all runs
     evaluates: ClassVar[tuple[str, ...]] = ("model",)
     example: ClassVar[str] = "--model grabcut --dataset mini"  # of `segmeter run NAME --help`
@@ -95,12 +102,22 @@ class Declared:
             mask_measure(name)
         return replace(
             plan,
+            segmenters=tuple(map(self.with_defaults, plan.segmenters)),
             users=plan.users or tuple(Spec.parse(name) for name in self.users),
-            rounds=plan.rounds or self.rounds,
+            rounds=(plan.rounds or self.rounds) if self.users else 1,
             protocols=plan.protocols or ("published", "corrected"),
             measures=tuple(dict.fromkeys((*self.measures, *plan.measures))),
             options=with_start(self.options_of(plan)),
         )
+
+    def with_defaults(self, spec: Spec) -> Spec:
+        """A model with the options that it takes, unless another value was asked for."""
+        try:
+            taken = inspect.signature(catalogue.models.entry(spec.name).make).parameters
+        except NotFound:
+            return spec  # an object of the caller's own
+        named = {name: value for name, value in self.model_options.items() if name in taken}
+        return Spec(spec.name, {**named, **spec.options})
 
     def options_of(self, plan: Plan) -> dict[str, Any]:
         """The plan's options, checked, with the defaults of those that were not given."""
@@ -130,14 +147,8 @@ class Declared:
         chosen = plan.measures if measures is None else measures
         return judge_by(chosen, scene.header.spacing_mm, plan.options)
 
-    def work(self, segmenter: Any, scene: Scene, plan: Plan) -> list[Row]:
-        found: list[Row] = self._function(self.jobs, "work")(segmenter, scene, plan)
-        return found
-
-    def load(self, run: Results) -> Sequence[Group]:
-        """The groups of a run, from its rows: `groups(run)` of its module `statistics`."""
-        found: Sequence[Group] = self._module("statistics").groups(run)
-        return found
+    work = elsewhere("work:work")  # all rows of one job
+    load = elsewhere("statistics:groups")  # the groups of a run, from its rows
 
     def statistics(self, run: Results) -> Sequence[Statistic]:
         """The statistics of the run's groups, as listed: `STATISTICS` of its module.
@@ -154,7 +165,7 @@ class Declared:
         from segmeter.benchmarks.report_parts import Findings, headline_sections
 
         if self.pages:
-            made: Sequence[Section] = self._function(self.pages, "sections")(run)
+            made: Sequence[Section] = self._function(self.pages)(run)
         else:
             made = headline_sections(Findings(run), self.headline, self.summary(run))
         return [section for section in made if section.blocks]
@@ -162,9 +173,9 @@ class Declared:
     def _module(self, name: str) -> Any:
         return import_module(f"{type(self).__module__}.{name}")
 
-    def _function(self, place: str, usual: str = "") -> Any:
+    def _function(self, place: str) -> Any:
         module, _, name = place.partition(":")
-        return getattr(self._module(module), name or usual)
+        return getattr(self._module(module), name or "sections")
 
     def groups(self, run: Results) -> Sequence[Group]:
         """The groups of a run, loaded once; models in the order in which they were named."""
@@ -199,7 +210,4 @@ class Declared:
 
     def cost_section(self, run: Results, objects: int, rate: float | None) -> Section | None:
         """Hours and money for so many objects; None where it does not measure time."""
-        found: Section | None = None
-        if self.priced:
-            found = self._module(self.pages).project_section(run, objects, rate)
-        return found
+        return None

@@ -85,7 +85,7 @@ class Masks(Declared):
 
     def plan(self, plan: Plan) -> Plan:
         asked = plan.measures
-        filled = super().plan(replace(plan, rounds=1, protocols=("corrected",)))
+        filled = super().plan(replace(plan, protocols=("corrected",)))
         return replace(filled, measures=tuple(asked) or filled.measures)
 
     def work(self, segmenter: Any, scene: Scene, plan: Plan) -> list[Row]:

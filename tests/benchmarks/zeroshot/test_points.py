@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from segmeter.benchmarks.zeroshot import with_default
+from segmeter.benchmarks.zeroshot.points import Points
 from segmeter.benchmarks.zeroshot.points.statistics import (
     ALL,
     STATISTICS,
@@ -167,12 +167,13 @@ def _played(name, values):
 
 
 def test_sam_kinds_answer_by_the_papers_own_rules_unless_asked_otherwise():
-    assert with_default(Spec("mobile-sam"), "masks", "zeroshot").options == {"masks": "zeroshot"}
-    assert with_default(
-        Spec("mobile-sam", {"masks": "corrected"}), "masks", "zeroshot"
-    ).options == {"masks": "corrected"}
-    assert with_default(Spec("disc"), "masks", "zeroshot").options == {}
-    assert with_default(Spec("an object of mine"), "masks", "zeroshot").options == {}
+    for asked, options in (
+        (Spec("mobile-sam"), {"masks": "zeroshot"}),
+        (Spec("mobile-sam", {"masks": "corrected"}), {"masks": "corrected"}),
+        (Spec("disc"), {}),
+        (Spec("an object of mine"), {}),
+    ):
+        assert Points().with_defaults(asked).options == options
 
 
 def test_a_wrong_setting_is_refused():

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from time import perf_counter
 
-from segmeter.benchmarks.concepts.pairs import Pair, digest_of, pairs_of, read_phrases
-from segmeter.benchmarks.declared import Declared
+from segmeter.benchmarks.concepts.pairs import Pair, pairs_of, read_phrases
+from segmeter.benchmarks.declared import Declared, with_digest
 from segmeter.benchmarks.sessions import timed_encode
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row, RunOption
@@ -57,8 +57,7 @@ class Concepts(Declared):
 
     def plan(self, plan: Plan) -> Plan:
         filled = super().plan(plan)
-        digest = digest_of(filled.options["phrases"])
-        return replace(filled, rounds=1, options={**filled.options, "digest": digest})
+        return replace(filled, options=with_digest(filled.options, filled.options["phrases"]))
 
     def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
         if not plan.options["phrases"]:

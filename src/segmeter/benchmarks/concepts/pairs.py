@@ -18,7 +18,8 @@ from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box
 from segmeter.core.scenes import Scene
-from segmeter.core.seeds import fingerprint, generator
+from segmeter.core.seeds import generator
+from segmeter.datasets.data_roots import digest
 from segmeter.measures.concepts import Truths
 
 Kind = Literal["positive", "negative", "hard negative"]
@@ -77,7 +78,7 @@ def pairs_of(scene: Scene, phrases: str, negatives: float, seed: int) -> list[Pa
     classes present, counted on the other images. LVIS names the absent classes itself.
     """
     if phrases:
-        listed = read_phrases(phrases, digest_of(phrases)).get(scene.id, [])
+        listed = read_phrases(phrases, digest([Path(phrases)])).get(scene.id, [])
         return [_listed_pair(scene, phrase, objects) for phrase, objects in listed]
     if isinstance(scene, HasPhrases):
         return [
@@ -89,14 +90,6 @@ def pairs_of(scene: Scene, phrases: str, negatives: float, seed: int) -> list[Pa
         return []
     count = round(negatives * len(present))
     return [*present.values(), *_negatives(scene, present, count, seed)]
-
-
-def digest_of(path: str) -> str:
-    """A digest of the file of phrases, so that a run is not resumed with another; or nothing."""
-    try:
-        return fingerprint(Path(path).read_bytes()) if path else ""
-    except OSError as error:
-        raise NotFound(f"'{path}' cannot be read as a CSV of phrases: {error}") from error
 
 
 @lru_cache(maxsize=4)

@@ -29,7 +29,7 @@ class Noc(Declared):
     name = "noc"
     schema = SESSION_ROWS
     pages = "sections"
-    priced = True
+    cost_section = elsewhere("sections:project_section")
     users = ("centre-click",)
     rounds = 20
     measures = ("iou", "boundary-iou", "redrawn-path")

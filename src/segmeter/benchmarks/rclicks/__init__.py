@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from segmeter.benchmarks.declared import Declared
+from segmeter.benchmarks.declared import Declared, with_digest
 from segmeter.benchmarks.sessions import CONSISTENCY
 from segmeter.benchmarks.starts import NO_START
 from segmeter.clickability.groups import GROUPS
@@ -68,11 +68,8 @@ class Rclicks(Declared):
 
     def plan(self, plan: Plan) -> Plan:
         filled = super().plan(plan)
-        options = dict(filled.options)
-        if options["clicks"]:
-            path = Path(options["clicks"]).resolve()
-            # The digest lets a run be resumed only with the same clicks.
-            options |= {"clicks": str(path), "digest": _digest(path)}
+        clicks = filled.options["clicks"] and str(Path(filled.options["clicks"]).resolve())
+        options = with_digest({**filled.options, "clicks": clicks}, clicks)
         users = _simulated_sessions(filled.users, options["draws"])
         return replace(filled, users=users, options=options)
 
@@ -94,14 +91,3 @@ def _simulated_sessions(users: Sequence[Spec], draws: int) -> tuple[Spec, ...]:
         for group in range(1, GROUPS + 1)
     ]
     return (Spec("centre-click"), *groups)
-
-
-def _digest(path: Path) -> str:
-    """A fingerprint of a file of any size, read in pieces."""
-    import hashlib
-
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "blake2b").hexdigest()[:16]
-    except OSError as error:
-        raise BadInput(f"clicks file '{path}' cannot be read: {error.strerror}") from None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from segmeter.benchmarks.declared import Declared
+from segmeter.benchmarks.declared import Declared, elsewhere
 from segmeter.benchmarks.sessions import CONSISTENCY
 from segmeter.benchmarks.starts import NO_START
 from segmeter.core import catalogue
@@ -87,7 +87,7 @@ class TetrisBoxes(Attacked):
     """The tight box, the worst and the best one within human-like jitter, in one round."""
 
     name = "tetris-boxes"
-    jobs = "work:box_work"
+    work = elsewhere("work:box_work")
     pages = "sections:box_sections"
     users = ("box", "worst-box", "best-box")
     headline = ("iou-min", "iou-base", "iou-max", "iou-d", "biou-d")

@@ -92,7 +92,7 @@ class Volumes(Declared):
     example = "--model grabcut --dataset mini-volumes"
     schema = VOLUME_ROWS
     pages = "sections"
-    priced = True
+    cost_section = elsewhere("sections:project_section")
     users = PROMPTERS
     rounds = 6
     measures = ("dice", "redrawn-path")

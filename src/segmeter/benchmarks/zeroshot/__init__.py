@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 
-from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import NotFound
 
 NOT_REPRODUCIBLE = (
     "Not reproducible from what was published: faces were blurred in all images, the parts "
@@ -15,6 +12,9 @@ NOT_REPRODUCIBLE = (
     "are not public, and the weights that made SA-1B's masks were never released."
 )
 
+RULES = {"masks": "zeroshot"}
+"""Segment Anything's own rules: three masks for one point and the one it trusts most, then the
+single mask, its logits fed back every round."""
 OWN_RULES = (
     "SAM kinds answer by Segment Anything's own rules (`masks=zeroshot`) where nothing else was "
     "asked for; names leave that out."
@@ -41,17 +41,3 @@ def named(asked: str, segmenters: Sequence[Spec]) -> Spec | None:
     short_names = {short_name(str(spec)): spec for spec in reversed(segmenters)}
     by_name = {spec.name: spec for spec in reversed(segmenters)}
     return short_names.get(str(Spec.parse(asked))) or by_name.get(asked)
-
-
-def with_default(spec: Spec, option: str, value: str) -> Spec:
-    """The model with an option that it takes, unless another value was asked for.
-
-    `masks=zeroshot` are Segment Anything's own rules: three masks for one point and the one it
-    trusts most, then the single mask, its logits fed back every round.
-    """
-    try:
-        taken = inspect.signature(catalogue.models.entry(spec.name).make).parameters
-    except NotFound:
-        return spec  # an object of the caller's own
-    known = option in taken and option not in spec.options
-    return Spec(spec.name, {**spec.options, option: value}) if known else spec

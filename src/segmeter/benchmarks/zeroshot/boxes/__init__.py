@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.zeroshot import with_default
-from segmeter.benchmarks.zeroshot.boxes.work import GROUND_TRUTH, check_file, digest_of, is_file
+from segmeter.benchmarks.declared import Declared, with_digest
+from segmeter.benchmarks.zeroshot import RULES
+from segmeter.benchmarks.zeroshot.boxes.work import GROUND_TRUTH, check_file, is_file
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import RunOption
 from segmeter.core.capabilities import ChecksData, capable
@@ -52,6 +52,7 @@ class Boxes(Declared):
     schema = BOX_ROWS
     pages = "statistics"
     split_by = ("object-iou",)
+    model_options = RULES
     cited = "kirillov2023"
 
     def plan(self, plan: Plan) -> Plan:
@@ -61,12 +62,8 @@ class Boxes(Declared):
         boxes = filled.options["boxes"]
         if boxes != GROUND_TRUTH and not is_file(boxes):
             catalogue.detectors.check(boxes)
-        return replace(
-            filled,
-            segmenters=tuple(with_default(s, "masks", "zeroshot") for s in plan.segmenters),
-            rounds=1,
-            options={**filled.options, "digest": digest_of(boxes)},
-        )
+        file = boxes if is_file(boxes) else ""
+        return replace(filled, options=with_digest(filled.options, file))
 
     def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
         source = plan.options["boxes"]

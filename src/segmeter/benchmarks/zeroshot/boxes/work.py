@@ -27,7 +27,6 @@ from segmeter.core.models import EncodedScene, Model, Request, render
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box
 from segmeter.core.scenes import Scene
-from segmeter.core.seeds import fingerprint
 from segmeter.measures.detections import check_detections
 from segmeter.models.detectors import COCO_CATEGORIES, Detector
 
@@ -98,11 +97,6 @@ def is_file(source: str) -> bool:
 def source_name(source: str) -> str:
     """Name of a source in tables: its name, or the file's without its folder."""
     return Path(source).stem if is_file(source) else Spec.parse(source).name
-
-
-def digest_of(source: str) -> str:
-    """A digest of a file's content; empty for what is not a file."""
-    return fingerprint(_read(source), size=8) if is_file(source) else ""
 
 
 def boxes_for(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from segmeter.benchmarks.declared import Declared
+from segmeter.benchmarks.declared import Declared, elsewhere
 from segmeter.benchmarks.zeroshot.edges.methods import AUTOMATIC_EDGES, BASELINES
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import RunOption
@@ -49,7 +49,7 @@ class Edges(Declared):
     headline = ("ods", "ois", "ap", "r50")
     options = (RunOption("baselines", bool, True, "Also run classical edge detectors."),)
     schema = EDGE_ROWS
-    jobs = "methods"
+    work = elsewhere("methods:work")
     pages = "statistics"
     cited = "kirillov2023"
 

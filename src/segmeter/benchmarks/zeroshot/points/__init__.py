@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.sessions import CONSISTENCY, simulate_scene
 from segmeter.benchmarks.starts import NO_START
-from segmeter.benchmarks.zeroshot import named, short_name, with_default
+from segmeter.benchmarks.zeroshot import RULES, named, short_name
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row, RunOption
 from segmeter.core.capabilities import RunsUsersIndependently, capable
@@ -40,15 +38,15 @@ class Points(Declared):
     )
     split_by = ("iou@1", "iou@3")
     cited = "kirillov2023"
+    model_options = RULES
 
     def plan(self, plan: Plan) -> Plan:
         filled = super().plan(plan)
-        segmenters = tuple(with_default(spec, "masks", "zeroshot") for spec in plan.segmenters)
         baseline = filled.options["baseline"]
-        if baseline and named(baseline, segmenters) is None:
-            known = ", ".join(short_name(str(spec)) for spec in segmenters)
+        if baseline and named(baseline, filled.segmenters) is None:
+            known = ", ".join(short_name(str(spec)) for spec in filled.segmenters)
             raise BadInput(f"the baseline '{baseline}' is not among the models: {known}")
-        return replace(filled, segmenters=segmenters)
+        return filled
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         """Rows of sessions, with the best of the masks that the model offers in the first round;

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import get_args
+from collections.abc import Mapping
+from typing import ClassVar, get_args
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.zeroshot import with_default
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import RunOption
-from segmeter.core.plans import Plan
 from segmeter.core.rows import JOB_COLUMNS, JOB_KEY, Column, Schema
 from segmeter.models.automatic.options import Output
 
@@ -51,7 +49,4 @@ class Proposals(Declared):
     schema = PROPOSAL_ROWS
     pages = "statistics"
     cited = "kirillov2023"
-
-    def plan(self, plan: Plan) -> Plan:
-        segmenters = tuple(with_default(s, "resize", "pillow") for s in plan.segmenters)
-        return replace(super().plan(replace(plan, users=())), segmenters=segmenters, rounds=1)
+    model_options: ClassVar[Mapping[str, str]] = {"resize": "pillow"}
