@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 import segmeter
+from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.errors import BadInput, RunConflict, SegmeterError
 from segmeter.core.measures import measure
 from segmeter.core.plans import Plan
+from segmeter.core.prompts import Click
 from segmeter.engine import run_plan
 from segmeter.users.error_prompts import CentreClick
 
@@ -210,3 +212,36 @@ def test_arrays_that_are_no_dataset_are_refused_with_the_way_to_make_one() -> No
     pair = (np.zeros((4, 4, 3), np.uint8), np.ones((4, 4), bool))
     with pytest.raises(BadInput, match=r"'tuple' is not a dataset; .*from_arrays"):
         segmeter.evaluate("disc", [pair])
+
+
+class Corner:
+    """A user that clicks on one pixel of the object."""
+
+    name = "corner"
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+    def next(self, observation: Any, rng: Any) -> Click:
+        y, x = np.argwhere(observation.target.mask.dense())[self.place]
+        return Click((int(y), int(x)))
+
+
+def test_a_user_or_measure_that_has_changed_is_not_resumed(tmp_path: Path) -> None:
+    def run(user: Any, limit: float) -> segmeter.Run:
+        own = measure("above")(lambda ground_truth, prediction, ignore=None: float(limit))
+        return segmeter.evaluate(
+            "disc", "drawn", out=tmp_path / "r", limit=1, rounds=1, workers=2, users=user,
+            measures=own,
+        )  # fmt: skip
+
+    try:
+        assert not run(Corner(0), 0.5).errors()
+        assert run(Corner(0), 0.5).tally.before == 1  # type: ignore[union-attr]  # just run
+        with pytest.raises(RunConflict, match="another version of 'user corner'"):
+            run(Corner(-1), 0.5)
+        with pytest.raises(RunConflict, match="another version of 'measure above'"):
+            run(Corner(0), 0.7)
+    finally:
+        catalogue.users.drop("corner")
+        catalogue.measures.drop("above")

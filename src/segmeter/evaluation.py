@@ -262,7 +262,7 @@ def _requested(
             for thing in listed(datasets)
         ),
         kind="method" if listed(methods) else "model",
-        users=tuple(_user(thing) for thing in listed(users)),
+        users=tuple(_user(thing, objects) for thing in listed(users)),
         measures=tuple(_measure(thing) for thing in listed(measures)),
         protocols=protocol_names(protocols or (() if add else "both")),
         options=given if until is None else {**given, "until": until},
@@ -336,12 +336,13 @@ def _named(thing: Any, objects: Objects) -> Spec:
     return Spec(name)
 
 
-def _user(thing: Any) -> Spec:
+def _user(thing: Any, objects: Objects) -> Spec:
     if isinstance(thing, str):
         return Spec.parse(thing)
     if not callable(getattr(thing, "next", None)):
         raise BadInput("a user of your own has a name and next(observation, rng)")
     catalogue.users.put(thing.name, thing, "your own user")
+    objects[f"user {thing.name}"] = thing
     return Spec(thing.name)
 
 

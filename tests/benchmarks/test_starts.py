@@ -232,3 +232,25 @@ def test_correcting_by_hand_is_in_the_headline(tmp_path: Path) -> None:
     never = segmeter.open_run(tmp_path / "run", cost=tmp_path / "cost.toml").summary()
     dear = {r.statistic: r.value for r in never}
     assert dear["seconds-to-90"] == dear["seconds-by-clicks-to-90"]
+
+
+def test_starts_follow_masks_and_data_that_change_within_a_process(tmp_path: Path) -> None:
+    import json
+
+    masks = [np.zeros((32, 32), np.uint8) for _ in range(2)]
+    masks[0][2:10, 2:10] = masks[1][14:30, 14:30] = 1
+    file = tmp_path / "000" / "000.json"
+    file.parent.mkdir()
+
+    def started(data: int, start: int) -> float:
+        file.write_text(json.dumps(Mask.of(masks[start]).to_coco()))
+        image = np.full((32, 32, 3), 9, np.uint8)
+        run = segmeter.evaluate(
+            "synthetic-oracle", segmeter.Dataset.from_arrays([image], [masks[data]]), rounds=1,
+            protocols="corrected", options={"start": str(file.parent)},
+            out=tmp_path / f"run{data}{start}",
+        )  # fmt: skip
+        query = "select start_mask_iou as iou from rows where start_from is not null"
+        return float(run.sql(query)["iou"][0].as_py())
+
+    assert [started(*pair) for pair in ((0, 0), (0, 1), (1, 1))] == [1.0, 0.0, 1.0]

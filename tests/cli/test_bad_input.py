@@ -179,7 +179,7 @@ def test_data_that_was_mended_is_another_plan(typed: Typed, troubled: Path, tmp_
     code, _, complaint = typed(*command)
     assert code == 2
     assert (
-        f"holds a run with other data in 'folder?path={data}'; restore the data to resume"
+        f"holds a run with another version of 'folder?path={data}'; restore that to resume"
         in complaint
     )
 

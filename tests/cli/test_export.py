@@ -336,3 +336,21 @@ def test_an_exported_coco_list_is_scored_by_file_name_and_class(typed: Any, tmp_
         assert code == 0, err
         rows = json.loads(out)["rows"]
         assert [r["value"] for r in rows if r["statistic"] == "iou"] == [100.0]
+
+
+def test_models_whose_names_become_one_have_lists_of_their_own(
+    typed: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    models = []
+    for name in ("a_net.py", "a/net.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("def predict(image, clicks):\n    return image[..., 0] > 9\n")
+        models.append(Spec(f"{name}:predict"))
+    plan = Plan("noc", tuple(models), (Spec("drawn"),), rounds=1, protocols=("corrected",), limit=1)
+    run_plan(plan, tmp_path / "run", workers=0)
+    code, _, err = typed("export", "run", "--format", "coco", "--out", "out")
+    assert code == 0, err
+    lists = [json.loads(file.read_text()) for file in (tmp_path / "out").rglob("*.json")]
+    assert len(lists) == 2
+    assert len({len(one["annotations"]) for one in lists}) == 1

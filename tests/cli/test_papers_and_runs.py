@@ -399,3 +399,20 @@ def test_the_best_model_leads_where_more_is_better(each_kind: dict[str, Path]) -
     assert len(first) == 2
     lower = table.columns[1].title == "iou-d"
     assert first == sorted(first, key=lambda v: v or 0.0, reverse=not lower)
+
+
+def test_of_a_run_that_ended_at_a_goal_nothing_beyond_it_is_shown_next_to_another(
+    tmp_path: Path,
+) -> None:
+    for name, model, options in (
+        ("whole", "disc", {}), ("early", "synthetic-noisy", {"until": "85"}),
+        ("other", "synthetic-oracle", {"until": "90"}),
+    ):  # fmt: skip
+        plan = Plan("noc", (Spec(model),), (Spec("drawn"),), rounds=4, limit=1, options=options)
+        run_plan(plan, tmp_path / name, workers=0)
+    for pair in (("whole", "early"), ("early", "whole")):
+        shown = {row.statistic for row in segmeter.open_run([tmp_path / n for n in pair]).summary()}
+        assert "noc@85" in shown
+        assert shown.isdisjoint({"noc@90", "nof@95", "auc", "iou@3"})
+    with pytest.raises(BadInput, match=r"runs with different 'until' \(85 and 90\)"):
+        segmeter.open_run([tmp_path / "early", tmp_path / "other"])

@@ -80,3 +80,8 @@ def test_an_iou_at_a_threshold_counts_only_in_the_corrected_protocol() -> None:
 def test_maps_of_different_shapes_are_refused() -> None:
     with pytest.raises(BadInput, match="must have one shape"):
         panoptic_quality(np.zeros((2, 2), int), np.zeros((2, 3), int))
+
+
+def test_labels_of_64_bits_stay_apart() -> None:
+    ids = np.array([[2**60 + 1, 2**60 + 2, 0]], np.uint64)
+    assert panoptic_quality(ids, ids).matched == 2

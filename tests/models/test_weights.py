@@ -261,3 +261,13 @@ def test_a_config_with_an_impossible_number_of_blocks_is_refused(
     (folder / "model.safetensors").write_bytes(b"")
     with pytest.raises(BadWeights, match="is not a model's config"):
         catalogue.models.make("sam-vit-b", weights=str(tmp_path))
+
+
+def test_weights_next_to_an_onnx_graph_count(tmp_path: Path) -> None:
+    graph, data = tmp_path / "net.onnx", tmp_path / "anything.bin"
+    graph.write_bytes(b"graph\n\x08location\x12\x0canything.bin\x12")
+    digests = set()
+    for content in (b"", b"old", b"new"):
+        data.write_bytes(content)
+        digests.add(weights.digest_of([graph]))
+    assert len(digests) == 3

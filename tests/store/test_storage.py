@@ -268,3 +268,19 @@ def test_a_full_disk_while_exporting_is_said(
     assert code == 2
     assert "is full" in err
     assert not list((run / "tables").iterdir())
+
+
+def test_a_lease_that_another_command_has_just_created_is_respected(
+    remote: RemotePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote.begin()
+    faster = {"holder": "x", "until": time.time() + 100, "machine": "elsewhere", "process": 1}
+
+    def create(place: RemotePlace, name: str, data: bytes) -> bool:
+        place.put(name, json.dumps(faster).encode())
+        return False
+
+    monkeypatch.setattr(RemotePlace, "create", create)
+    with pytest.raises(RunConflict, match="its lease runs to"), file_lease(remote):
+        pass
+    assert json.loads(remote.read(LEASE)) == faster

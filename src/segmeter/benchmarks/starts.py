@@ -41,7 +41,7 @@ NO_START = RunOption(
     "start", str, None, refused="it measures first clicks, which are placed on the object whatever "
     "mask is there; 'segmeter run BENCHMARK --help' lists --start where masks are corrected",
 )  # fmt: skip
-_FOUND: OrderedDict[tuple[str, str, str], list[Start]] = OrderedDict()
+_FOUND: OrderedDict[tuple[str, ...], list[Start]] = OrderedDict()
 _MOST_SCENES = 256  # whose starting masks are remembered, for other models
 
 
@@ -68,20 +68,21 @@ def starts_of(scene: Scene, plan: Plan, model: object) -> list[list[Start | None
     source = plan.options.get("start")
     if source is None:
         return [[None] for _ in scene.targets]
-    key = (source, plan.options.get("start_digest", ""), scene.name)
+    # By all digests: data or masks of one name may have changed within a process.
+    key = (source, str(plan.options.get("start_digest")), str(plan.fingerprints), scene.name)
     if key not in _FOUND:
-        _FOUND[key] = _starts(scene, source, folder_of(model))
+        _FOUND[key] = _starts(scene, *key[:2], folder_of(model))
         if len(_FOUND) > _MOST_SCENES:
             _FOUND.popitem(last=False)
     return [[None, start] for start in _FOUND[key]]
 
 
-def _starts(scene: Scene, source: str, near: str | None) -> list[Start]:
+def _starts(scene: Scene, source: str, digest: str, near: str | None) -> list[Start]:
     classes: Sequence[str] = ()
     if Path(source).exists():
         name = Path(source).stem
         try:
-            found = _predictions(source).encode(scene)
+            found = _predictions(source, digest).encode(scene)
             masks, classes = found.masks, found.classes
         except NotFound:  # this scene has no file: its objects have no partner
             masks = ()
@@ -120,7 +121,7 @@ def paired(
     return [partner.get(i, Mask.empty(target.mask.shape)) for i, target in enumerate(targets)]
 
 
-_predictions = lru_cache(maxsize=4)(Predictions)
+_predictions = lru_cache(maxsize=4)(lambda source, digest: Predictions(source))
 
 
 @lru_cache(maxsize=2)

@@ -43,7 +43,9 @@ class Plan:
     sample: int | None = None  # or so many drawn at random
     keep_masks: bool = True  # rows hold their masks, so that measures can be added later
     options: Mapping[str, Any] = field(default_factory=dict)  # further settings of the benchmark
-    fingerprints: Mapping[str, str] = field(default_factory=dict)  # of datasets, at the start
+    fingerprints: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of datasets, own users and measures
 
     def to_json(self) -> str:
         """Canonical text: the same plan is the same text."""

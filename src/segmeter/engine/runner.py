@@ -112,12 +112,13 @@ def _claimed(
     plan: Plan, out: Address | Place, built: Built, add: bool, trust: bool
 ) -> Iterator[tuple[RunFolder, Plan, dict[str, Dataset]]]:
     """The folder to write to, its complete plan and datasets; locked until the jobs are done."""
-    names = {spec.name for spec in plan.segmenters}
-    own = [thing for name, thing in built.own.items() if name in names]
+    data = {spec.name for spec in plan.datasets}
+    own = [thing for name, thing in built.own.items() if name not in data]
     if not add:
-        plan, datasets = complete(plan, built)
-        with fingerprinted(own), RunFolder.claimed(out, plan) as folder:
-            yield folder, plan, datasets
+        with fingerprinted(own):
+            plan, datasets = complete(plan, built)
+            with RunFolder.claimed(out, plan) as folder:
+                yield folder, plan, datasets
         return
     folder = RunFolder.existing(out)
     # Locked from reading the plan on: two commands at once would lose one's models.

@@ -16,6 +16,7 @@ from segmeter.core.received_runs import check_names, received
 from segmeter.core.scenes import Dataset, Scene, Volume
 from segmeter.core.users import User
 from segmeter.engine.jobs import Built
+from segmeter.runtime.fingerprints import installed, object_fingerprint
 from segmeter.runtime.redaction import refuse_credentials
 from segmeter.store.folder import value_text
 
@@ -50,7 +51,15 @@ def complete(plan: Plan, built: Built, *, to_run: bool = True) -> tuple[Plan, di
     if isinstance(benchmark, capabilities.ChecksData):
         benchmark.check(plan, datasets)
     prints = {name: dataset.fingerprint() for name, dataset in datasets.items()}
-    return replace(plan, fingerprints=prints), datasets
+    return replace(plan, fingerprints=prints | _of_the_users_own(plan, users)), datasets
+
+
+def _of_the_users_own(plan: Plan, users: Sequence[User]) -> dict[str, str]:
+    """Fingerprints of simulated annotators and measures that are not installed."""
+    judges = {name: catalogue.measures.make(name) for name in plan.measures}
+    own = {f"measure {name}": getattr(made, "function", made) for name, made in judges.items()}
+    own |= {f"user {spec}": user for spec, user in zip(plan.users, users, strict=True)}
+    return {name: object_fingerprint(thing) for name, thing in own.items() if not installed(thing)}
 
 
 def _refuse_secrets(plan: Plan) -> None:
@@ -229,5 +238,5 @@ def wider_plan(
     whole, datasets = complete(wider, built, to_run=False)
     changed = [d for d, f in held.fingerprints.items() if whole.fingerprints.get(d) != f]
     if changed:
-        raise RunConflict(f"dataset '{changed[0]}' has changed since '{address}' was run")
+        raise RunConflict(f"'{changed[0]}' has changed since '{address}' was run")
     return whole, datasets

@@ -98,7 +98,7 @@ def _path(
 ) -> Path:
     """The file that holds a mask, in the folder of its dataset."""
     if form.holds == "dataset":
-        parts = ".".join(_allowed(row[key]) for key in _MADE_BY)
+        parts = ".".join(names.of(key, row[key]) for key in _MADE_BY)
         return Path(names.of(f"list of {row['dataset']}", parts) + form.ending)
     roles = (*_MADE_BY, "target") if form.holds == "mask" else _MADE_BY
     above = [names.of(role, row[role]) for role in roles]

@@ -165,9 +165,14 @@ def _overlaps(ground_truth: Labels, prediction: Labels) -> tuple[Floats, Floats,
             f"the ground truth is {ground_truth.shape} but the prediction {prediction.shape}; "
             "both must have one shape"
         )
-    names, rows = np.unique(np.append(ground_truth.ravel(), 0), return_inverse=True)
-    others, columns = np.unique(np.append(prediction.ravel(), 0), return_inverse=True)
+    names, rows = np.unique(_and_zero(ground_truth), return_inverse=True)
+    others, columns = np.unique(_and_zero(prediction), return_inverse=True)
     table = np.zeros((len(names), len(others)))
     np.add.at(table, (rows[:-1], columns[:-1]), 1)
     there, found = names != 0, others != 0
     return table[there][:, found], table.sum(1)[there], table.sum(0)[found]
+
+
+def _and_zero(labels: Labels) -> Labels:
+    """All labels and one 0, in their own type: as floats, labels of 64 bits would be joined."""
+    return np.append(labels.ravel(), np.zeros(1, labels.dtype))

@@ -26,6 +26,7 @@ from segmeter.core import seeds
 from segmeter.core.capabilities import OnDevice, WithWeights, capable
 from segmeter.core.errors import BadInput, BadWeights, NotFound, NoWeights, check_choice
 from segmeter.core.models import ModelCard
+from segmeter.runtime.fingerprints import external_data
 from segmeter.runtime.remote_files import cache_folder
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def fingerprint(path: Path) -> str:
 
 def digest_of(found: Sequence[Path]) -> str:
     """The digest of some files' contents, cached for large ones."""
+    found = [part for file in found for part in (file, *external_data(file))]
     states = [file.stat() for file in found]
     if sum(state.st_size for state in states) < _LARGE:
         return _digest(found)

@@ -13,6 +13,7 @@ import ast
 import copyreg
 import hashlib
 import os
+import re
 import sys
 import sysconfig
 import types
@@ -20,6 +21,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from mmap import ACCESS_READ, mmap
 from modulefinder import ModuleFinder
 from pathlib import Path
 from pickle import PickleError
@@ -73,6 +75,16 @@ def _digest(thing: object) -> str:
     except (_CannotTell, RecursionError):
         return UNKNOWN
     return walk.hash.hexdigest()
+
+
+def installed(thing: object) -> bool:
+    """Whether the code of a function, or of an object's class, belongs to an installed package.
+
+    >>> installed(Path()), installed(lambda image: image > 9)
+    (True, False)
+    """
+    code = getattr(thing, "__code__", None)
+    return _is_library(_file_of(type(thing)) if code is None else code.co_filename)
 
 
 class _Held:
@@ -307,7 +319,25 @@ def _file_digest(path: Path) -> str:
         about = path.stat()
     except OSError as error:
         raise _CannotTell from error
-    return _content(str(path.resolve()), about.st_size, about.st_mtime_ns)
+    digest = _content(str(path.resolve()), about.st_size, about.st_mtime_ns)
+    return digest + "".join(map(_file_digest, external_data(path)))
+
+
+_LOCATION = re.compile(rb"\n\x08location\x12(.)", re.DOTALL)  # of protobuf, then its length
+
+
+def external_data(path: Path) -> list[Path]:
+    """The files next to an ONNX graph that hold its weights; none for other files.
+
+    >>> external_data(Path("nowhere.pt"))
+    []
+    """
+    if path.suffix != ".onnx" or not path.stat().st_size:
+        return []
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as graph:
+        names = {graph[m.end() : m.end() + m[1][0]] for m in _LOCATION.finditer(graph)}
+    found = (path.parent / os.fsdecode(name) for name in names)
+    return sorted(file for file in found if _is_file(str(file)) and file.suffix != ".onnx")
 
 
 @lru_cache(maxsize=4096)

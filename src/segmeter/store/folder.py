@@ -233,8 +233,8 @@ _MAY_GROW = ("segmenters", "datasets", "users")
 def _differences(held: Plan, plan: Plan) -> str:
     """Settings in which the plan of a folder differs, each as it is there and as it was asked."""
     names = held.differs_in(plan)
-    changed = _changed_data(held, plan)
-    differences = [f"other data in {quoted_list(changed)}"] if changed else []
+    changed = _changed(held, plan)
+    differences = [f"another version of {quoted_list(changed)}"] if changed else []
     for name in names:
         there, asked = getattr(held, name), getattr(plan, name)
         if name != "fingerprints":
@@ -242,8 +242,8 @@ def _differences(held: Plan, plan: Plan) -> str:
     return " and ".join(differences)
 
 
-def _changed_data(held: Plan, plan: Plan) -> list[str]:
-    """Datasets whose files have changed since the plan was made."""
+def _changed(held: Plan, plan: Plan) -> list[str]:
+    """Datasets, users and measures that have changed since the plan was made."""
     return [n for n, d in plan.fingerprints.items() if held.fingerprints.get(n, d) != d]
 
 
@@ -261,8 +261,8 @@ def _way_out(held: Plan, plan: Plan) -> str:
     pairs = [(getattr(held, name), getattr(plan, name)) for name in _MAY_GROW]
     new = [spec for there, asked in pairs for spec in asked if spec not in there]
     apart = "or choose another --out for a run of its own"
-    if _changed_data(held, plan):
-        return f"restore the data to resume it, {apart}"
+    if _changed(held, plan):
+        return f"restore that to resume the run, {apart}"
     if not {*held.differs_in(plan)} <= {*_MAY_GROW, "fingerprints"}:
         return f"resume it with its own settings, {apart}"
     if new:

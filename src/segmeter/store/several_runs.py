@@ -83,9 +83,16 @@ def joined_plan(plans: Sequence[Plan]) -> Plan:
                     f"runs of different {what.rstrip('s')}s{on} ({ours} and {theirs}) cannot be "
                     "compared; run both with the same, or read them one by one"
                 )
+        for name in sorted(one.options.keys() & other.options.keys()):
+            values = [str(plan.options[name]) for plan in (one, other)]
+            if values[0] != values[1] and "/" not in values[0]:  # of a file the digest counts
+                raise BadInput(
+                    f"runs with different '{name}' ({' and '.join(values)}) cannot be compared; "
+                    "run both with the same, or read them one by one"
+                )
         for name, digest in other.fingerprints.items():
             if one.fingerprints.get(name, digest) != digest:
-                raise BadInput(f"the runs used different versions of dataset '{name}'")
+                raise BadInput(f"the runs used different versions of '{name}'")
     taken = {(plan.limit, plan.sample) for plan in plans}
     return replace(
         first,
@@ -96,5 +103,6 @@ def joined_plan(plans: Sequence[Plan]) -> Plan:
         protocols=cast(
             tuple[ProtocolName, ...], tuple(dict.fromkeys(r for p in plans for r in p.protocols))
         ),
+        options={k: v for p in plans for k, v in p.options.items()},
         fingerprints={k: v for p in plans for k, v in p.fingerprints.items()},
     )

@@ -24,7 +24,7 @@ from segmeter.store.local import write_file
 from segmeter.store.validated_rows import Contents
 
 Line = TypeVar("Line")
-_CONTENT = 9  # raise it when sessions or statistics of one version change
+_CONTENT = 10  # raise it when sessions or statistics of one version change
 _MOST_BYTES = 2 << 30  # of all that is cached; the oldest is removed
 
 

@@ -68,6 +68,16 @@ def file_lease(place: RemotePlace) -> Iterator[Lease]:
 
 
 def _take(place: RemotePlace, holder: str) -> None:
+    if not _refuse_living(place) and place.create(LEASE, _entry(holder)):
+        return  # by a conditional write: no other command was faster
+    _refuse_living(place)
+    place.put(LEASE, _entry(holder))
+    if _held(place).get("holder") != holder:  # another command was faster
+        raise RunConflict(f"another command has begun to write to '{place.address}'; wait for it")
+
+
+def _refuse_living(place: RemotePlace) -> dict[str, Any]:
+    """The expired lease, or empty; RunConflict if another command holds it."""
     held = _held(place)
     if held and not _over(held):
         until = time.strftime("%H:%M:%S UTC", time.gmtime(held["until"]))
@@ -75,11 +85,7 @@ def _take(place: RemotePlace, holder: str) -> None:
             f"another command is writing to '{place.address}' (its lease runs to {until}, and is "
             "renewed while it lives); wait for it or stop it"
         )
-    if not held and place.create(LEASE, _entry(holder)):
-        return  # by a conditional write: no other command was faster
-    place.put(LEASE, _entry(holder))
-    if _held(place).get("holder") != holder:  # another command was faster
-        raise RunConflict(f"another command has begun to write to '{place.address}'; wait for it")
+    return held
 
 
 def _renew(place: RemotePlace, lease: Lease, stop: threading.Event) -> None:
