@@ -156,7 +156,6 @@ def make_card(
 
 
 def kept_answers(path: Path, kind: str) -> Facts:
-    """The answers by people of an earlier card."""
     with named_errors(path, "cannot be read as a card"):
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["card"] != kind:

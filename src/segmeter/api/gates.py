@@ -151,7 +151,6 @@ def _parsed(text: str, cards: Any) -> tuple[str, bool, float]:
 
 
 def differences_markdown(found: Sequence[Difference]) -> str:
-    """Differences as a Markdown table."""
     lines = ["| dataset | statistic | first | second | difference (95 %) | p (Holm) | n |",
              "|---|---|---|---|---:|---:|---:|"]  # fmt: skip
     for d in found:

@@ -214,7 +214,6 @@ class BenchmarkOptions:
 
 
 def measure_cards() -> dict[str, Any]:
-    """Measures with their cards, by name."""
     return {entry.name: entry.make() for entry in catalogue.measures}
 
 

@@ -80,7 +80,6 @@ class Way:
         return self.mean(self.spent)
 
     def mean(self, seconds: Floats) -> Value:
-        """The mean of seconds with its interval."""
         return Value.of(self.card.interval(self.group, seconds))
 
     @property

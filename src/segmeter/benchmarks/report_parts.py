@@ -94,7 +94,6 @@ def _conclusion(d: Difference, better: str, shown: Callable[[str], str]) -> str:
 
 
 def titled(card: Statistic) -> str:
-    """A statistic's title with its unit."""
     return f"{card.title}, {card.unit}" if card.unit else card.title
 
 
@@ -179,7 +178,6 @@ class Findings:
 
     @cached_property
     def numbers(self) -> Numbers:
-        """The summary by group and statistic."""
         return {(row.key, row.statistic): row for row in self.rows}
 
     @property
@@ -406,13 +404,6 @@ def best_answer(
             value = measured(best, card.unit, card.digits)
             said, told = page.phrase(said, opening, value, ending), place
     return [page.Answer(page.phrase(said, "."), detail)] if said else []
-
-
-def lost_jobs(run: Results) -> list[page.Note]:
-    """A warning with the first reason where jobs failed."""
-    lost = run.sql("select dataset, scene, model, error from errors order by all").to_pylist()
-    first = "".join(f"{row['dataset']}/{row['scene']}: {row['error']}" for row in lost[:1])
-    return [page.Note(f"{len(lost)} jobs failed, the first: {first}", "warning")] if lost else []
 
 
 def uneven(where: str, groups: Sequence[Group]) -> page.Note | None:

@@ -130,7 +130,6 @@ def _near(click: Click, mask: Mask) -> Iterator[Click]:
 
 
 def timed_encode(model: Model, scene: Scene) -> tuple[EncodedScene, float]:
-    """The encoded scene, and the seconds that took."""
     start = perf_counter()
     try:
         encoded = model.encode(scene)
@@ -187,7 +186,6 @@ def whole_path(target: Target, spacing_mm: Sequence[float] | None = None) -> flo
 
 
 def target_columns(scene: Scene, target: Target) -> Row:
-    """Columns of every row that describe its target."""
     return {
         "target": target.id,
         "cluster": target.groups.get("image", scene.id),

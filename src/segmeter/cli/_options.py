@@ -11,8 +11,6 @@ from typer import Argument, Option
 
 
 def names_of(kind: str) -> Callable[[str], list[str]]:
-    """Completes names of one kind."""
-
     def complete(incomplete: str) -> list[str]:
         from segmeter.api.listing import summaries
 
@@ -27,12 +25,10 @@ def name_of(kind: str, *flags: str, help: str, **more: Any) -> Any:
 
 
 def out_option(help: str) -> Any:
-    """The option that says where files go."""
     return Option("--out", "-o", help=help)
 
 
 def in_panel(panel: str) -> Callable[..., Any]:
-    """Makes options of one panel of the help."""
     return partial(Option, rich_help_panel=panel)
 
 

@@ -118,7 +118,6 @@ _Misuse: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def command_group(name: str, help: str, cls: type[Group] = Group) -> typer.Typer:
-    """Several commands under one name."""
     group = typer.Typer(name=name, cls=cls, help=help, no_args_is_help=True,
                         rich_markup_mode="markdown")  # fmt: skip
     app.add_typer(group, name=name)

@@ -65,7 +65,6 @@ def check(
 
 
 def _facts(found: Check) -> dict[str, Any]:
-    """A check as JSON shows it."""
     if found.damaged is not None:
         return {"run": found.name, "damaged": dict(found.damaged)}
     if found.findings is None:

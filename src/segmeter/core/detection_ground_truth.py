@@ -66,7 +66,6 @@ class DetectionGroundTruth:
 
     @classmethod
     def from_json(cls, text: str) -> DetectionGroundTruth:
-        """Read what `to_json` wrote."""
         try:
             data = json.loads(text)
             shape = (int(data["shape"][0]), int(data["shape"][1]))

@@ -168,7 +168,6 @@ def rows_schema(benchmark: Benchmark, plan: Plan) -> Schema:
 
 
 def _provenance(job: Job, segmenter: Any, own: Any) -> dict[str, str]:
-    """The provenance of the rows of a job."""
     card = segmenter.card
     return {
         "segmenter": str(job.segmenter),

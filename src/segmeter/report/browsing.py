@@ -86,7 +86,6 @@ class Sessions:
             from made""")
 
     def choices(self) -> dict[str, list[str]]:
-        """Values of each filter."""
         found = {}
         for name in _FILTERS:
             query = f"""select distinct "{name}" from sessions where "{name}" <> '' order by 1"""
@@ -113,7 +112,6 @@ class Sessions:
         return int(many), [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
     def page(self, asked: Mapping[str, str]) -> str:
-        """The list as a page."""
         many, rows = self.found(asked)
         number = _page(asked)
         for row in rows:

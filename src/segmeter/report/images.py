@@ -95,7 +95,6 @@ def window_of(image: Illustration, masks: Sequence[Mask], prompts: Sequence[Prom
 
 
 def image_svg(image: Illustration, album: Album) -> Markup:
-    """An image with its outlines and prompts."""
     window = window_of(image, [o.mask for o in image.outlines], image.prompts)
     parts = [outline_svg(outline, window, album) for outline in image.outlines]
     parts += [prompt_svg(prompt, k + 1, window) for k, prompt in enumerate(image.prompts)]

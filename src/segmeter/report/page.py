@@ -58,7 +58,6 @@ class Page:
 
 
 def render(page: Page) -> str:
-    """The page as HTML text."""
     drawing = _Drawing(page.sections)
     stems = (re.sub(r"[^a-z0-9]+", "-", s.title.lower()).strip("-") for s in page.sections)
     ids = distinct((stem or "section" for stem in stems), "-")

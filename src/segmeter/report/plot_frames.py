@@ -18,7 +18,6 @@ Place = tuple[float, float]
 
 
 def text_width(text: str) -> float:
-    """About how wide a text of the charts' size is."""
     return len(text) * _LETTER
 
 
@@ -76,7 +75,6 @@ class Scale:
 
 
 def fitted(axis: Axis, values: Sequence[float], start: float, end: float, wanted: int = 5) -> Scale:
-    """A scale that holds the values, with its ticks."""
     known = [v for v in values if math.isfinite(v)] or [0.0, 1.0]
     low = min(known) if axis.low is None else axis.low
     high = max(known) if axis.high is None else axis.high

@@ -107,7 +107,6 @@ def unfinished(run: Run) -> list[str]:
 
 
 def provenance(run: Results) -> Section:
-    """Plan, models, data, commands and machines."""
     blocks = [_plan_table(run), _segmenter_table(run), _data_table(run), _command_table(run)]
     text = "The same plan, weights and data give the same scores, whatever the number of workers."
     return Section("Provenance", text, blocks, folded=True)

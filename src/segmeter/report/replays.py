@@ -71,12 +71,10 @@ def _step(frame: Frame) -> dict[str, str]:
 
 
 def scores_text(frame: Frame) -> str:
-    """The scores of a round in one line."""
     return "  ".join(f"{name} {amount(v, 1, percent=True)}" for name, v in frame.scores.items())
 
 
 def _prompt_text(prompt: Prompt) -> str:
-    """A prompt in words."""
     match prompt:
         case Click(point, positive):
             sign = "+" if positive else "−"

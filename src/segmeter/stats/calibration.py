@@ -121,7 +121,6 @@ class ScoredRows:
             return np.asarray(np.round(np.abs(runs).reshape(-1, bins).sum(axis=1) / total, 15))
 
     def rank_correlation(self, weights: Floats) -> Floats:
-        """Spearman's correlation."""
         drawn = weights[:, self.order]
         by_value = np.argsort(self.values, kind="stable")
         middle = (drawn.sum(axis=1, keepdims=True) + 1) / 2

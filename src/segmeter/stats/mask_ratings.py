@@ -42,7 +42,6 @@ class Ratings:
     scores: Sequence[float]
 
     def of(self, *models: str) -> Ratings:
-        """The ratings of some models."""
         keep = [k for k, name in enumerate(self.models) if name in models]
         columns = (self.models, self.targets, self.images, self.raters, self.scores)
         return Ratings(*([column[k] for k in keep] for column in columns))  # type: ignore[arg-type]  # each keeps its type
@@ -112,7 +111,6 @@ class RatingModel:
     df: float
 
     def mean(self, model: str) -> Interval:
-        """A model's mean score."""
         weights = np.array([float(name == model) for name in self.models])
         value, low, high, _, _ = self._estimate(weights)
         return Interval(value, low, high)

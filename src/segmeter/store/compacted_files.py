@@ -171,7 +171,6 @@ def group_rows(
 
 
 def by_job(table: Any, inside: Iterable[tuple[str, int]]) -> Iterator[tuple[str, Any]]:
-    """The rows of each job of a row group."""
     start = 0
     for job, count in inside:
         yield job, table.slice(start, count)

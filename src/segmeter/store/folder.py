@@ -188,7 +188,6 @@ class RunFolder:
         return [name for name in self.place.folders("scores") if _MEASURE.fullmatch(name)]
 
     def score(self, measure: str, job: Job, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Keep the values of a measure for a finished job."""
         self.place.put(f"{measure_folder(measure)}/{job.id}.parquet", encode(rows))
 
     @contextmanager

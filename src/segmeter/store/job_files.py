@@ -76,7 +76,6 @@ def decode(data: bytes) -> Any:
 
 
 def provenance_of(schema: Any) -> dict[str, str]:
-    """The provenance in the metadata of rows."""
     raw: Mapping[bytes, bytes] = schema.metadata or {}
     facts = {k.decode(errors="replace"): v.decode(errors="replace") for k, v in raw.items()}
     for name in ("ARROW:schema", WRITTEN):

@@ -191,7 +191,6 @@ class Run:
         return [d if self._place(d.first) <= self._place(d.second) else d.turned for d in found]
 
     def sections(self) -> Sequence[Section]:
-        """The sections of the benchmark's report."""
         return self._guarded(lambda: self.benchmark.sections(self))
 
     def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> pa.Table:
@@ -423,7 +422,6 @@ class Run:
         return self._connection
 
     def _view(self, connection: duckdb.DuckDBPyConnection, name: str) -> str:
-        """The query behind a view."""
         numbers = range(len(self._sources))
         if name != "errors":
             return self._joined([self._piece(connection, name, k) for k in numbers])
@@ -435,7 +433,6 @@ class Run:
         return f"select * exclude (run_) from ({errors}) anti join {finished} using ({key})"
 
     def _piece(self, connection: duckdb.DuckDBPyConnection, view: str, number: int) -> str:
-        """The query that gives the rows or sessions of one folder."""
         source = self._sources[number]
         contents = self._contents(source)
         if view == "rows":

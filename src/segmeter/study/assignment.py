@@ -224,7 +224,6 @@ def _need(connection: sa.Connection, plan: Plan, device: str) -> dict[str, float
 
 
 def ended_batches(connection: sa.Connection, person: str) -> int:
-    """How many batches a person has handed in."""
     b = db.batches.c
     ended = b.state.in_(["done", "dropped"])
     return db.count(connection, b.person == person, b.role == "main", ended)

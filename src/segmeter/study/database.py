@@ -215,22 +215,18 @@ class Database:
 
 
 def count(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> int:
-    """The number of rows for which these conditions hold."""
     return int(connection.execute(sa.select(sa.func.count()).where(*where)).scalar_one())
 
 
 def find(connection: sa.Connection, table: sa.Table, **values: Any) -> sa.RowMapping | None:
-    """The first row with these values."""
     return connection.execute(sa.select(table).filter_by(**values)).mappings().first()
 
 
 def rows(connection: sa.Connection, asked: sa.Select[Any]) -> list[dict[str, Any]]:
-    """All rows of a query."""
     return [dict(row) for row in connection.execute(asked).mappings()]
 
 
 def change(connection: sa.Connection, table: sa.Table, id: str, **values: Any) -> None:
-    """Set columns of one row."""
     connection.execute(sa.update(table).where(table.c.id == id).values(**values))
 
 

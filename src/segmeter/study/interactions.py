@@ -100,7 +100,6 @@ def interactions(connection: sa.Connection, plan: Plan) -> list[Interaction]:
 
 
 def fit_costs(found: Sequence[Interaction]) -> FittedCosts:
-    """The cost model's seconds, fitted to the measured times."""
     used = [each for each in found if each.steps]
     if not used:
         raise BadInput("there are no clicks yet; costs cannot be fitted")

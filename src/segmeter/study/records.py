@@ -91,7 +91,6 @@ def open_batch(connection: sa.Connection, person: str) -> str | None:
 
 
 def late_batches(connection: sa.Connection) -> Sequence[Row]:
-    """Open batches whose time is over."""
     late = (db.batches.c.state == "open", db.batches.c.deadline <= time.time())
     return connection.execute(sa.select(db.batches).where(*late)).mappings().all()
 

@@ -122,7 +122,6 @@ class RunningStudy:
         return session
 
     def person(self, session: str) -> Row | None:
-        """The participant of a session."""
         with self.database.snapshot() as connection:
             return db.find(connection, db.people, session=hashed(session))
 

@@ -206,7 +206,6 @@ class Segmenting:
 
 
 def judge_of(scene: Scene) -> Judge:
-    """The measures that masks of a scene are scored by."""
     measures = VOLUME_MEASURES if isinstance(scene, Volume) else MEASURES
     return judge_by(measures, scene.spacing_mm)
 
@@ -235,7 +234,6 @@ def boxed(mask: Mask) -> dict[str, Any]:
 
 
 def _kept(made: Round, request: Step, server_ms: float) -> dict[str, Any]:
-    """The stored facts of a step."""
     (click,) = made.prompts
     assert isinstance(click, Click)
     return {

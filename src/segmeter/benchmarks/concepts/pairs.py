@@ -56,7 +56,6 @@ class Pair:
 
     @classmethod
     def from_json(cls, phrase: str, text: str, shape: Sequence[int]) -> Pair:
-        """Read what `to_json` wrote."""
         try:
             data = json.loads(text)
             if data["kind"] not in get_args(Kind):

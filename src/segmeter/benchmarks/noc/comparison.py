@@ -54,7 +54,6 @@ class Comparison:
 
     @cached_property
     def rows(self) -> dict[tuple[str, str], SummaryRow]:
-        """The summary's rows by model and statistic."""
         keys = {group.key for group in self.groups}
         return {(r.model, r.statistic): r for r in self.findings.rows if r.key in keys}
 

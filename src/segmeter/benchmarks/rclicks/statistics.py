@@ -44,7 +44,6 @@ class GroupCurves(Group):
 
     @cached_property
     def effects(self) -> dict[str, Interval]:
-        """Every effect with its interval."""
         drawn, tables = resampling(self), {m: self.clickers(m) for m in _NAMES}
         return {name: interval_of(e, tables[e.measure], drawn) for name, e in EFFECTS.items()}
 

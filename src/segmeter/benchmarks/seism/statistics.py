@@ -39,7 +39,6 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
 
 
 def set_fb(means: Columns) -> Floats:
-    """F of boundaries from counts."""
     precision = _ratio(means["matched_prediction"], means["prediction_pixels"])
     return harmonics(precision, _ratio(means["matched_ground_truth"], means["ground_truth_pixels"]))
 

@@ -220,7 +220,6 @@ class Attacks(parts.Findings):
 
     @cached_property
     def areas(self) -> list[Difference]:
-        """Differences in all areas."""
         return self.run.benchmark.differences(self.run, AREAS)
 
     @property

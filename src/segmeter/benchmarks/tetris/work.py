@@ -125,7 +125,6 @@ def attacked_rows(
 
 
 def diagonal_px(target: Target) -> float:
-    """Diagonal of the object's box."""
     return math.hypot(*target.mask.bits.shape)
 
 

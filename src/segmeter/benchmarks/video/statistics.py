@@ -182,7 +182,7 @@ def _results(found: parts.Findings, apart: Sequence[Difference]) -> Section:
         "last frame and counts seconds as SAM 2 and DAVIS do; `corrected` judges all frames but "
         "the one a semi-supervised user prompts, and counts a person's seconds."
     )
-    return Section("Results", text, [*blocks, *parts.lost_jobs(found.run)])
+    return Section("Results", text, blocks)
 
 
 def _label(user: str) -> str:
@@ -262,7 +262,6 @@ class VideoCase:
         return FrameMasks.decoded(row["mask"], self.scene.shape)
 
     def quality(self, row: Row) -> npt.NDArray[np.float64]:
-        """J&F of each annotated frame."""
         j, f = (np.array(row[name].split(), float) for name in ("frame_j", "frame_f"))
         return np.asarray((j + f) / 2)
 

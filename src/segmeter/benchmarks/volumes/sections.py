@@ -55,7 +55,7 @@ def sections(run: Results) -> list[page.Section]:
         ]),
         page.Section("Hardest objects", _HARDEST, [
             *(failures(run, own) for own in leading),
-            *lost_prompts(run), *parts.lost_jobs(run),
+            *lost_prompts(run),
         ]),
         *start_sections(
             run, [(g, g.start) for own in leading for g in own],

@@ -132,7 +132,6 @@ def _lesions(scene: Volume, simulated: SimulatedSession, mask: Mask) -> Row:
 
 
 def _effort(one: SimulatedSession, made: Round) -> Effort:
-    """Effort of a person in a round."""
     if isinstance(one.user, CountsEffort):
         return one.user.effort(one.target, one.protocol, made.number, made.prompts)
     return Effort(points=len(made.prompts))

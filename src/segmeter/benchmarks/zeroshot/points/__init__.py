@@ -59,6 +59,5 @@ class Points(Declared):
 
 
 def oracle_iou(record: Trajectory) -> float:
-    """IoU of the best candidate of the first round."""
     first = record.rounds[0]
     return max([first.scores["iou"], *(scores["iou"] for scores in first.candidate_scores)])
