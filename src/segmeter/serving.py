@@ -99,7 +99,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._reply(200 if found else 404, self.server.described() if found else {"error": "GET /"})
 
     def do_POST(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
+        stated = self.headers.get("Content-Length", "")
+        length = int(stated) if stated.isdecimal() else 0
         if not 0 < length <= _LARGEST:
             self.close_connection = True
             self._reply(413, {"error": "a body of 1 byte to 256 MB is needed"})

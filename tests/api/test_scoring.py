@@ -219,3 +219,15 @@ def test_coco_results_are_scored_against_coco_annotations(tmp_path: Path) -> Non
     (tmp_path / "results.json").write_text('{"image_id": "x"}')
     with pytest.raises(SegmeterError, match="is not a COCO results file"):
         segmeter.score(tmp_path / "results.json", tmp_path / "truth.json", out=tmp_path / "other")
+
+
+def test_labels_of_volumes_beyond_32_bits_stay_apart(tmp_path: Path) -> None:
+    nibabel = pytest.importorskip("nibabel")
+    labels = np.ones((6, 6, 6), np.int64)
+    labels[3:] = 2**32 + 1
+    for name in ("truth", "network"):
+        (tmp_path / name).mkdir()
+        file = nibabel.Nifti1Image(labels, np.eye(4), dtype=np.int64)
+        nibabel.save(file, tmp_path / name / "case.nii.gz")
+    run = segmeter.score(tmp_path / "network", tmp_path / "truth", out=tmp_path / "run")
+    assert [row["target"] for row in run.rows()] == ["1", str(2**32 + 1)]

@@ -358,3 +358,9 @@ def test_addresses_and_protocols_that_cannot_be_are_refused() -> None:
         catalogue.models.make("http://127.0.0.1:1").encode(drawn_scene())
     with received(), pytest.raises(NotFound, match="reading a run opens none"):
         catalogue.models.make("http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("address", ["http://[::1", "http://h:99999", "http://h:x", "http://a b"])
+def test_what_is_no_address_is_refused_in_one_sentence(address: str) -> None:
+    with pytest.raises(BadInput, match="is not an address of a service"):
+        _ = ServiceModel(address).card

@@ -465,5 +465,4 @@ def _read(path: Path) -> tuple[Labels, Grid | None]:
     if not is_volume(path):
         return read_label_map(path), None
     stored = open_stored(path)
-    labels = whole_numbers(f"'{path}'", stored.grid.to_scene(stored.read()))
-    return labels.astype(np.int32), stored.grid
+    return whole_numbers(f"'{path}'", stored.grid.to_scene(stored.read())), stored.grid

@@ -184,12 +184,15 @@ class Line:
 
     @cached_property
     def _connection(self) -> http.client.HTTPConnection:
-        parts = urlsplit(self.address)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BadInput(f"'{self.address}' is not an address of a service: http://host:port")
-        secure = parts.scheme == "https"
-        make = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        return make(parts.hostname, parts.port, timeout=self.timeout)
+        kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+        try:
+            parts = urlsplit(self.address)
+            make = kinds[parts.scheme if parts.hostname else ""]
+            return make(parts.hostname, parts.port, timeout=self.timeout)
+        except (KeyError, ValueError, http.client.InvalidURL) as error:
+            raise BadInput(
+                f"'{self.address}' is not an address of a service: http://host:port"
+            ) from error
 
     def call(self, verb: str, path: str, content: Any = None) -> Any:
         """The service's response as JSON."""
