@@ -285,20 +285,23 @@ def headline_sections(
 
 def printed_table(
     name: str,
-    rows: Iterable[Mapping[str, str]],
+    source: tuple[str, str],
     words: Mapping[str, str],
     numbers: Mapping[str, str],
     digits: int,
     caption: str,
 ) -> page.Table:
-    """A published table as it was printed; `words` and `numbers` are headings by column."""
+    """A published table as it was printed; `words` and `numbers` are headings by column.
+
+    `source` is the benchmark and its file.
+    """
     columns = [
         *map(page.Column, words.values()),
         *(page.Column(n, digits=digits) for n in numbers.values()),
     ]
     body: list[list[page.Cell]] = [
         [*(row[w] for w in words), *(float(row[n]) if row[n] else None for n in numbers)]
-        for row in rows
+        for row in published_rows(*source)
     ]
     return page.Table(name, columns, body, caption)
 
@@ -375,8 +378,11 @@ def best_answer(
     names: Sequence[str],
     cards: Mapping[str, Statistic],
     detail: str = "",
+    differences: Sequence[Difference] = (),
 ) -> list[page.Block]:
     """The model with the best value of each statistic, in each protocol of the rows.
+
+    With `differences` also the others from which it differs significantly.
 
     >>> from types import SimpleNamespace
     >>> card = SimpleNamespace(title="AP", unit="%", digits=1, better="higher")
@@ -402,8 +408,24 @@ def best_answer(
             opening = f"{'; ' if said else ''}**{best.model}** {has}{',' if compared else ''} "
             ending = ("" if place == told else place) + (f" ({protocol})" if several else "")
             value = measured(best, card.unit, card.digits)
-            said, told = page.phrase(said, opening, value, ending), place
+            said, told = page.phrase(said, opening, value, ending + _lead(best, differences)), place
     return [page.Answer(page.phrase(said, "."), detail)] if said else []
+
+
+def _lead(best: SummaryRow, differences: Sequence[Difference]) -> str:
+    """Over which other models the best one leads significantly, to follow its number."""
+    here = [d for d in differences if d.statistic == best.statistic]
+    here = [d for d in here if (d.dataset, d.user, d.protocol) == best.key[1:]]
+    against = {d.first if d.second == best.model else d.second: d for d in here
+               if best.model in (d.first, d.second)}  # fmt: skip
+    if not against:
+        return ""
+    yes = " and ".join(name for name, d in against.items() if d.significant)
+    no = " and ".join(name for name, d in against.items() if not d.significant)
+    why = next((d.too_few for d in against.values() if d.too_few), "")
+    if not yes:
+        return f" ({why})" if why else ", but its lead is not significant"
+    return f", significantly ahead of {yes}" + (f" but not of {no}" if no else "")
 
 
 def uneven(where: str, groups: Sequence[Group]) -> page.Note | None:

@@ -310,7 +310,8 @@ def _answer(found: parts.Findings, groups: Sequence[ConceptPairs]) -> list[page.
         f"pairs of {len({c for group in first for c in group.clusters})} images."
     )
     undefined = page.Note("cgF1 is undefined: there are no negative pairs, or none was answered.")
-    return parts.best_answer(found.leading, ("cgf1",), found.cards, detail) or [undefined]
+    told = (found.cards, detail, found.differences)
+    return parts.best_answer(found.leading, ("cgf1",), *told) or [undefined]
 
 
 def _curve(groups: Sequence[ConceptPairs]) -> list[page.Block]:

@@ -183,6 +183,7 @@ FEWEST_IMAGES = 6  # fewer say something of themselves, not of a dataset
 # What is asked of every model: the least against the most likely tenth, in clicks and quality.
 _ASKED = ("dgr-noc-ratio", "dgr-auc-all")
 _SURE = "95 % interval "
+_PEOPLE = "sample-noc"
 
 
 def conclusions(found: Sequence[ModelFindings]) -> list[page.Answer]:
@@ -262,42 +263,17 @@ def pairwise_result(
     lead: Sequence[ModelFindings], differences: Sequence[Difference]
 ) -> list[page.Section]:
     """One answer per dataset and the table of pairs; none for a single model."""
-    answers: list[page.Block] = []
-    compared: list[Difference] = []
+    own = [d for d in differences if d.protocol == lead[0].trial.protocol]
+    cards = {**CARDS, _PEOPLE: replace(CARDS[_PEOPLE], title="number of clicks by people")}
+    blocks: list[page.Block] = []
     for members in grouped(lead, lambda f: f.trial.dataset).values():
-        if len(members) > 1:
-            where = members[0].trial.comparison
-            found = [d for d in differences if (d.dataset, d.user, d.protocol) == where]
-            answers.append(_fewest(members, found))
-            compared += found
-    blocks = [*answers, parts.difference_table(compared, CARDS)]
-    return [page.Section("Significant differences", "", blocks)] if answers else []
-
-
-def _fewest(members: Sequence[ModelFindings], compared: Sequence[Difference]) -> page.Answer:
-    """The model with which people need fewest clicks, and against which others that is sure."""
-    ranked = sorted(members, key=lambda f: f.rows["sample-noc"].value)
-    best = ranked[0].trial
-    means: page.Phrase = ()
-    for f in ranked:
-        clicks = replace(parts.measured(f.rows["sample-noc"], "", 2), limits="")
-        means = page.phrase(means, f"{', ' if means else ''}**{f.trial.model}** takes ", clicks)
-    images = len(set.intersection(*(set(f.trial.clusters) for f in members)))
-    opening, sure = f"On {best.dataset}, people need fewest clicks with **{best.model}**: ", ""
-    if images < FEWEST_IMAGES:
-        opening = f"Which model costs people fewer clicks on {best.dataset} cannot be said from "
-        opening += f"{counted(images, 'image')}: there "
-    else:
-        mine = [d for d in compared if d.statistic == "sample-noc"]
-        against = [d if d.first == best.model else d.turned for d in mine]
-        others = grouped((d for d in against if d.first == best.model), lambda d: d.significant)
-        yes, no = (", ".join(d.second for d in others.get(s, ())) for s in (True, False))
-        sure = f"; significant against {yes}" if yes else f"; not significant against {no}"
-        sure += f" but not against {no}" if yes and no else ""
-    uneven = " The models were not run on the same objects: trust the pairs, not the means."
-    return page.Answer(
-        page.phrase(opening, means, f" clicks to 90 % IoU{sure}."),
-        "Means of all groups of people. An object that never reaches the goal counts as all "
-        f"{best.base.shape[1]} rounds."
-        + (uneven if len({f.trial.keys for f in members}) > 1 else ""),
-    )
+        rounds, alike = members[0].trial.base.shape[1], len({f.trial.keys for f in members}) == 1
+        detail = (
+            "Means of all groups of people. An object that never reaches the goal counts as all "
+            f"{rounds} rounds."
+        )
+        uneven = " The models were not run on the same objects: trust the pairs, not the means."
+        rows, told = [f.rows[_PEOPLE] for f in members], detail + ("" if alike else uneven)
+        blocks += parts.best_answer(rows, [_PEOPLE], cards, told, own) if rows[1:] else []
+    table = parts.difference_table(own, CARDS)
+    return [page.Section("Significant differences", "", [*blocks, table])] if blocks else []

@@ -21,7 +21,7 @@ from segmeter.benchmarks.costs import cost_of
 from segmeter.benchmarks.report_cases import Key, object_title, session_rows
 from segmeter.benchmarks.video import COUNTS, NUMBERS
 from segmeter.core import sections as page
-from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.benchmarks import Difference, Results, Row
 from segmeter.core.errors import NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt, Scribble, moved, round_from_json
@@ -168,7 +168,10 @@ def _results(found: parts.Findings, apart: Sequence[Difference]) -> Section:
     by: parts.By = {page.Column("user"): lambda row: _label(row.user)}
     by = {**parts.DATA, **by} if len(plan.datasets) > 1 else by
     leading = [r for r in rows if (r.protocol, r.statistic) == (found.lead, "jf")]
-    blocks: list[page.Block] = [_answer(leading, apart)] if leading else []
+    # The first mode with several rounds, if there is one.
+    several = [r for r in leading if not r.user.startswith("first-frame")] or leading
+    mine = [r for r in several if r.key[1:] == several[0].key[1:]]
+    blocks = parts.best_answer(mine, ("jf",), found.cards, "", apart)
     note = "95 % intervals from resampling videos."
     for names, stem, caption in (
         (_SHOWN, "video", "J&F after the last round, and what it cost"),
@@ -192,19 +195,6 @@ def _label(user: str) -> str:
     ('first-frame, mask', 'first-frame, clicks: 3')
     """
     return user.replace("?prompt=", ", ").replace("?clicks=", ", clicks: ")
-
-
-def _answer(rows: Sequence[SummaryRow], apart: Sequence[Difference]) -> page.Answer:
-    """The best tracker of the first mode with several rounds, and whether that is significant."""
-    user = next((r.user for r in rows if not r.user.startswith("first-frame")), rows[0].user)
-    best = max((r for r in rows if r.user == user), key=lambda r: (r.value, r.model))
-    same = [d for d in apart if (d.statistic, d.dataset, d.user) == ("jf", best.dataset, user)]
-    pairs = [d for d in same if best.model in (d.first, d.second)]
-    led = [d.second if d.first == best.model else d.first for d in pairs if d.significant]
-    sure = " and ".join(led)
-    ahead = f", significantly ahead of {sure}" if sure else ", but its lead is not significant"
-    where = f"Highest J&F on {best.dataset} with {_label(user)}: **{best.model}**, "
-    return page.Answer(page.phrase(where, parts.measured(best), f"{ahead if pairs else ''}."))
 
 
 def _curves(run: Results, leading: Sequence[Tables]) -> Section:

@@ -272,7 +272,7 @@ def sections(run: Results) -> list[Section]:
     texts: dict[str, Any] = {"by": by, "note": "95 % intervals from resampling images."}
     by_size = found.table("boxes-ap", found.rows, _AP, caption="AP of the masks", **texts)
     blocks = [
-        *parts.best_answer(found.leading, ("ap", "box-ap"), found.cards),
+        *parts.best_answer(found.leading, ("ap", "box-ap"), found.cards, "", found.differences),
         found.table("boxes", found.leading, _BOTH, caption="Masks and boxes", **texts),
         Note(f"{_RULE} {OWN_RULES}"),
         Note(NOT_REPRODUCIBLE, "warning"),

@@ -106,7 +106,7 @@ def sections(run: Results) -> list[Section]:
             ),
             parts.printed_table(
                 f"{dataset}-table5",
-                parts.published_rows("zeroshot.edges", "table5.csv"),
+                ("zeroshot.edges", "table5.csv"),
                 {"method": "method", "year": "year", "zero_shot": "zero-shot"},
                 {name: name.upper() for name in MEASURES},
                 3,

@@ -113,7 +113,7 @@ def sections(run: Results) -> list[page.Section]:
     rule = "The oracle takes the best of the masks that a model offers after one point."
     detail = f"{rule} Protocol {found.lead}."
     blocks: list[page.Block] = [
-        *parts.best_answer(leading, ("iou@1", "oracle@1"), found.cards, detail),
+        *parts.best_answer(leading, ("iou@1", "oracle@1"), found.cards, detail, found.differences),
         *followed_notes(run),
         _table(found, "points", top, "mIoU after N points and the oracle's after one"),
         page.Note(f"{_PROTOCOLS} {OWN_RULES}"),

@@ -147,12 +147,12 @@ def sections(run: Results) -> list[Section]:
         columns["masks"] = parts.column_of(found.cards["masks"])
         caption = f"AR@{most} in percent, {images} images, 95 % intervals"
         blocks: list[Block] = [
-            *parts.best_answer(rows, [recall_at(most).name], found.cards),
+            *parts.best_answer(rows, [recall_at(most).name], found.cards, "", found.differences),
             parts.summary_table(f"{dataset}-proposals", rows, columns, caption=caption),
             _chart(here, found.numbers),
             parts.printed_table(
                 f"{dataset}-table6",
-                parts.published_rows("zeroshot.proposals", "table6.csv"),
+                ("zeroshot.proposals", "table6.csv"),
                 {"method": "method"},
                 {kind: kind for kind in KINDS},
                 1,
