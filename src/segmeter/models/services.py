@@ -184,11 +184,12 @@ class Line:
 
     @cached_property
     def _connection(self) -> http.client.HTTPConnection:
-        kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+        plain, secure = http.client.HTTPConnection, http.client.HTTPSConnection
+        kinds: dict[str, type[http.client.HTTPConnection]] = {"http": plain, "https": secure}
         try:
             parts = urlsplit(self.address)
             make = kinds[parts.scheme if parts.hostname else ""]
-            return make(parts.hostname, parts.port, timeout=self.timeout)
+            return make(str(parts.hostname), parts.port, timeout=self.timeout)
         except (KeyError, ValueError, http.client.InvalidURL) as error:
             raise BadInput(
                 f"'{self.address}' is not an address of a service: http://host:port"
