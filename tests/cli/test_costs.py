@@ -18,6 +18,7 @@ from segmeter.core.sections import Answer, Table
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.statistics import Statistic
 
+IDLE: Any = SimpleNamespace(provenance={})
 Typed = Callable[..., tuple[int, str, str]]
 
 
@@ -46,7 +47,7 @@ def way(name: str, seconds: float, waiting: float, images: int = 8, few: bool = 
 
 def test_waiting_decides_the_order_money_and_savings() -> None:
     ways = [way("slow", 20.0, 30.0), way("quick", 40.0, 5.0)]
-    section = cost_section({"made": ways}, 3600, 10.0, "images", "Goal: 85 %.")
+    section = cost_section(IDLE, {"made": ways}, 3600, 10.0, "images", "Goal: 85 %.")
     answer, table, _ = section.blocks
     assert isinstance(answer, Answer)
     assert isinstance(table, Table)
@@ -66,7 +67,8 @@ def test_waiting_decides_the_order_money_and_savings() -> None:
 
 def test_few_images_are_told_how_many_would_do() -> None:
     ways = [way("one", 20.0, 3.0, images=4, few=True), way("two", 40.0, 5.0, images=4, few=True)]
-    found = cost_section({"made": ways}, 100, None, "images", "", {"made": "two has fewer clicks"})
+    ranked = {"made": "two has fewer clicks"}
+    found = cost_section(IDLE, {"made": ways}, 100, None, "images", "", ranked)
     answer, table, _ = found.blocks
     assert isinstance(table, Table)
     assert isinstance(answer, Answer)
@@ -110,16 +112,18 @@ def test_a_busy_machine_is_named_where_waiting_is(run: Path) -> None:
 def test_a_winner_by_waiting_on_a_busy_machine_is_in_doubt() -> None:
     ways = [way("slow", 20.0, 30.0), way("quick", 40.0, 5.0)]
     given = ({"made": ways}, 3600, 10.0, "images", "Goal: 85 %.")
-    loaded = cost_section(*given, loaded="was measured on a busy machine").blocks[0]
-    idle = cost_section(*given).blocks[0]
+    machine = {"machine": {"processor": "P", "cores": 2, "load": 15.4}}
+    busy: Any = SimpleNamespace(provenance={"commands": [machine]})
+    loaded = cost_section(busy, *given).blocks[0]
+    idle = cost_section(IDLE, *given).blocks[0]
     assert isinstance(loaded, Answer)
     assert isinstance(idle, Answer)
     assert "at 10 per hour that is 450 (445 to 455), against 800" in idle.text
-    doubt = "waiting was measured on a busy machine, so measure it on an idle machine"
-    assert doubt in loaded.text
+    assert "waiting was measured on a busy machine" in loaded.text
+    assert "so measure it on an idle machine" in loaded.text
     assert "busy" not in idle.text
     ways[0] = way("slow", 60.0, 30.0)  # one winner either way
-    sure = cost_section(*given, loaded="was measured on a busy machine").blocks[0]
+    sure = cost_section(busy, *given).blocks[0]
     assert isinstance(sure, Answer)
     assert "busy" not in sure.text
 

@@ -103,19 +103,18 @@ class Way:
 
 
 def cost_section(
+    run: Results,
     tables: Mapping[str, Sequence[Way]],
     objects: int,
     rate: float | None,
     units: str,
     assumed: str,
     ranked: Mapping[str, str] | None = None,
-    loaded: str = "",
 ) -> Section:
     """Hours, and money at a rate per hour, for so many objects, by what they are like.
 
-    `assumed` states the goal, the price of drawing by hand and how waiting was measured,
-    `ranked` which way another ranking of the report puts first, `loaded` that the machine was
-    `busy`.
+    `assumed` states the goal and the price of drawing by hand, `ranked` which way another ranking
+    of the report puts first.
     """
     if objects < 1:
         raise BadInput(f"--objects is a number of objects, not {objects}")
@@ -124,8 +123,8 @@ def cost_section(
     text = (
         "Annotators are paid while they wait for the model: order, money and savings include "
         "waiting. Numbers hold if all objects are like those measured; 95 % intervals are of the "
-        f"mean over {units}. {assumed}"
-    )
+        f"mean over {units}. {assumed} {machines(run)}"
+    ).strip()
     blocks: list[Block] = []
     for title, found in tables.items():
         ways = sorted(found, key=lambda way: float(way.spent.mean()))
@@ -134,7 +133,7 @@ def cost_section(
         measured = f"{group.size} measured in {scenes} {units if scenes > 1 else units[:-1]}"
         where = f" like those of {title}" if len(tables) > 1 else ""
         caption = f"{objects} objects{where}; {measured}"
-        advice = _advice(ways, objects, rate, loaded, (ranked or {}).get(title, ""))
+        advice = _advice(ways, objects, rate, busy(run), (ranked or {}).get(title, ""))
         blocks += [
             Answer((f"On {title}: " if len(tables) > 1 else "") + advice),
             _cost_table(f"project-{title}", ways, objects / _HOUR, rate, caption),

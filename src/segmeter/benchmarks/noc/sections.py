@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.costs import Way, busy, cost_section, machines
+from segmeter.benchmarks.costs import Way, cost_section, machines
 from segmeter.benchmarks.noc import statistics as noc
 from segmeter.benchmarks.noc.comparison import (
     TIED,
@@ -299,9 +299,9 @@ def project_section(run: Results, objects: int, rate: float | None = None) -> pa
     source = ", the time of a polygon in COCO (Lin et al. 2014)" if cost == CostModel() else ""
     assumed = (
         f"Goal: {found[0].goals.lead.text}. Assumed for drawing by hand: {drawn_by_hand(cost)}"
-        f"{source}, and {cost.per_object:g}{TIED}s to find and review it. {machines(run)}"
+        f"{source}, and {cost.per_object:g}{TIED}s to find and review it."
     )
-    return cost_section(tables, objects, rate, "images", assumed.strip(), loaded=busy(run))
+    return cost_section(run, tables, objects, rate, "images", assumed)
 
 
 def _way(comparison: Comparison, group: noc.ClickSessions) -> Way:

@@ -10,7 +10,7 @@ from operator import attrgetter
 import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.costs import Way, busy, cost_of, cost_section, machines
+from segmeter.benchmarks.costs import Way, cost_of, cost_section
 from segmeter.benchmarks.judging import Surfaces
 from segmeter.benchmarks.response_section import followed_notes, response_sections
 from segmeter.benchmarks.starts import start_sections
@@ -180,8 +180,7 @@ def _equal_effort(findings: parts.Findings, leading: Sets, goals: Sequence[float
 
 def project_section(run: Results, objects: int, rate: float | None) -> page.Section:
     """Costs of so many objects with each model and prompter, to the last goal."""
-    goal, cost = goals_of(run)[-1], cost_of(run)
-    lead, machine, loaded = run.plan.leading_protocol, machines(run), busy(run)
+    goal, cost, lead = goals_of(run)[-1], cost_of(run), run.plan.leading_protocol
     common = parts.on_common_objects(run, parts.Findings(run).groups(VolumeSessions, lead))
     found = parts.Findings(common).groups(VolumeSessions, lead)
     card = volumes.seconds_until(goal)
@@ -204,9 +203,9 @@ def project_section(run: Results, objects: int, rate: float | None) -> page.Sect
             )
     assumed = (
         f"Goal: {goal:g} % Dice. Assumed for drawing by hand: {cost.by_hand:g} s per slice of "
-        f"the object, and {cost.per_object:g} s to find and review it. {machine}"
+        f"the object, and {cost.per_object:g} s to find and review it."
     )
-    return cost_section(every, objects, rate, _units(found), assumed.strip(), ranked, loaded)
+    return cost_section(run, every, objects, rate, _units(found), assumed, ranked)
 
 
 def _sets(found: Sequence[VolumeSessions]) -> Sets:
