@@ -13,12 +13,12 @@ import cv2
 import numpy as np
 import pytest
 
-from segmeter.api.meta import _draw_densities
+from segmeter.api.measuring import write_figure
 from segmeter.benchmarks.seism import Seism
 from segmeter.benchmarks.seism.discrimination import (
     MethodSweeps,
     PairScores,
-    densities_of,
+    density_charts,
     human_pairs,
     meta_rows,
     meta_sections,
@@ -315,7 +315,7 @@ def test_sihd_of_the_published_table_comes_out_of_the_scores(golden: Path, tmp_p
         if row.protocol == "published":
             assert round(100 * row.sihd.value, 1) == printed[row.measure], row.measure
     assert len(rows) == 2 * len(printed) == 24
-    _draw_densities(densities_of(pairs), tmp_path / "densities.svg")
+    write_figure(density_charts(pairs), tmp_path / "densities.svg")
     assert (tmp_path / "densities.svg").stat().st_size > 1000
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,7 @@ def measure_files(
         return Measured("one object", values, {}, warning)
     curves = _proposal_curves(given, drawn[0], void, boundaries)
     if figure is not None:
-        write_figure(_draw_proposals, curves, Path(figure))
+        write_figure(_proposal_charts(curves), Path(figure))
     return Measured("proposals", {}, curves)
 
 
@@ -121,10 +121,10 @@ def check_file(flag: str, path: str | Path | None, *endings: str) -> None:
         raise BadInput(f"{flag} '{path}': there is no folder '{Path(path).parent}'")
 
 
-def write_figure(draw: Callable[[Any, Path], None], what: Any, path: Path) -> None:
-    """Draw a figure; refuses a file that cannot be written."""
+def write_figure(charts: Sequence[Chart], path: Path) -> None:
+    """Draw charts, three in a row; refuses a file that cannot be written."""
     try:
-        draw(what, path)
+        draw_charts(charts, path, columns=min(3, len(charts)))
     except OSError as error:
         raise BadInput(f"'{path}' cannot be written: {error.strerror}") from error
 
@@ -223,7 +223,7 @@ def _same_size(one: Path, shape: tuple[int, ...], other: Path, wanted: tuple[int
         raise BadInput(f"'{one}' is {sizes[0]} but '{other}' is {sizes[1]}; sizes must agree")
 
 
-def _draw_proposals(curves: Mapping[str, ProposalCurve], path: Path) -> None:
+def _proposal_charts(curves: Mapping[str, ProposalCurve]) -> list[Chart]:
     """A row of panels a quality: mean, median, and recall at three levels, against number."""
     charts = []
     for quality, found in curves.items():
@@ -235,4 +235,4 @@ def _draw_proposals(curves: Mapping[str, ProposalCurve], path: Path) -> None:
             drawn = [Line(name, found.mean_number, values) for name, values in lines.items()]
             x, y = Axis("number of proposals", scale="log"), Axis("", 0.0, 1.0)
             charts.append(Chart(title, x, y, drawn))
-    draw_charts(charts, path, columns=3)
+    return charts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,9 +16,6 @@ from segmeter.benchmarks.seism.discrimination import MethodSweeps, human_pairs, 
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, suggestion
-from segmeter.core.sections import Axis, Chart, Line
-from segmeter.measures.meta import Densities
-from segmeter.report.figures import draw_charts
 from segmeter.report.page import Page, render
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.local import write_file
@@ -90,7 +87,7 @@ def meta_measures(
     more = f"; SABD and SISD on {len(swept[0].images)}" if swept else ""
     found = MetaMeasures(rows, f"SIHD on {len(set(pairs.images))} images{more}")
     if figure is not None:
-        write_figure(_draw_densities, discrimination.densities_of(pairs), Path(figure))
+        write_figure(discrimination.density_charts(pairs), Path(figure))
     if page is not None:
         about = [found.images, f"segmeter {__version__}"]
         judged = Page(f"Which measures tell good from bad on {dataset}",
@@ -129,14 +126,3 @@ def _measures(asked: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(asked)) or [
         name for name in known if name not in discrimination.BOUNDARY
     ]
-
-
-def _draw_densities(spread: Mapping[str, Densities], path: Path) -> None:
-    """One panel a measure: people on the same image (solid) and on another (dashed)."""
-    charts = [
-        Chart(name, Axis(""), Axis("", ticks=()),
-              [Line("same image", found.centres, found.same),
-               Line("another image", found.centres, found.different)])
-        for name, found in spread.items()
-    ]  # fmt: skip
-    draw_charts(charts, path, columns=min(3, len(charts)))

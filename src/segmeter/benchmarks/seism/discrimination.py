@@ -277,9 +277,9 @@ def meta_rows(
     ]
 
 
-def densities_of(pairs: PairScores) -> dict[str, meta.Densities]:
+def density_charts(pairs: PairScores) -> list[page.Chart]:
     """How the scores of same and different pairs are spread, by measure (Fig. 5)."""
-    return {m: meta.densities(pairs.same[m], pairs.different[m]) for m in pairs.same}
+    return [_densities(measure, pairs) for measure in pairs.same]
 
 
 def _sihd(pairs: PairScores, measure: str, protocol: ProtocolName) -> Interval:
@@ -355,10 +355,11 @@ def meta_sections(rows: Sequence[MetaRow], pairs: PairScores) -> list[page.Secti
         "Scores of a human partition against those of other people for the same image, and for "
         "another image. The further apart the two curves, the better the measure."
     )
-    charts = [_densities(name, pairs) for name in dict.fromkeys(row.measure for row in ranked)]
     return [
         page.Section("Meta-measures", blocks=[answer, *tables, page.Note(_PROTOCOLS)]),
-        page.Section("How scores of people are spread", text, [page.Multiples(charts)]),
+        page.Section(
+            "How scores of people are spread", text, [page.Multiples(density_charts(pairs))]
+        ),
     ]
 
 
