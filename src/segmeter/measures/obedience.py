@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.masks import Mask
-from segmeter.core.models import ProtocolName
 from segmeter.core.morphology import components
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 
@@ -169,31 +168,6 @@ def rice(before: float, after: float) -> float:
     if after >= before:
         return 0.0 if before >= 1 else (after - before) / (1 - before)
     return after / before - 1
-
-
-def rice_of_masks(
-    ground_truth: Mask,
-    before: Mask,
-    after: Mask,
-    ignore: Mask | None = None,
-    protocol: ProtocolName = "corrected",
-) -> float:
-    """RICE of one step from a mask to the next.
-
-    `published`: IoU with an empty ground truth is 0, and a perfect mask that stays is NaN.
-
-    >>> square = Mask.box((6, 6), (1, 1), (5, 5))
-    >>> rice_of_masks(square, square, square)
-    0.0
-    """
-    judged = np.ones(ground_truth.shape, bool) if ignore is None else ~ignore.dense()
-    truth = ground_truth.dense() & judged
-    first, second = (_iou(truth, mask.dense() & judged) for mask in (before, after))
-    if protocol == "corrected":
-        return rice(first, second)
-    if not truth.any():
-        return 0.0
-    return float("nan") if first == second == 1 else rice(first, second)
 
 
 def setbacks(iou: Sequence[float]) -> list[Setback]:
