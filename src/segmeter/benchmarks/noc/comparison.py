@@ -96,9 +96,6 @@ class Comparison:
             f"{self.prompts}, and so is a lower bound; drawing by hand takes {drawing}"
         )
 
-    def value(self, model: str, measure: str) -> Value:
-        return Value.of(self.rows.get((model, measure)))
-
     def per_object(self, group: noc.ClickSessions, measure: str) -> Floats:
         """One value per object, whose mean is the statistic of that name."""
         found = self.findings.cards[measure].compared(group)
@@ -298,7 +295,7 @@ def _needs(comparison: Comparison) -> Phrase:
     best = comparison.models[0]
 
     def told(measure: str, digits: int, unit: str) -> Quantity:
-        value = comparison.value(best, measure)
+        value = Value.of(comparison.rows[best, measure])
         text = f"{value.value:.{digits}f}{TIED}{unit}"
         return Quantity(text, value, value.limits(digits, to="–"), measure)
 
