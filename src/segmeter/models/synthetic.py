@@ -29,7 +29,6 @@ class Oracle:
 
     card = ModelCard("synthetic-oracle", "returns the ground truth", _ABILITIES)
     synthetic = True
-    reads_targets = True
 
     def encode(self, scene: Scene) -> OneByOne:
         def one(request: Request) -> MaskPrediction:
@@ -58,7 +57,6 @@ class Noisy:
         "synthetic-noisy", "shows the target with error regions that halve", _ABILITIES
     )
     synthetic = True
-    reads_targets = True
 
     def __init__(self, wrong: float = 0.25, square: int = 8) -> None:
         self.wrong, self.square = wrong, square

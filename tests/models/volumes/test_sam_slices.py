@@ -11,7 +11,6 @@ from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Click  # noqa: E402
 from segmeter.core.scenes import SceneHeader, Volume  # noqa: E402
-from segmeter.models.volumes.slices import SliceRequest  # noqa: E402
 from segmeter.models.volumes.slicewise import Slicewise  # noqa: E402
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("encoded_once")]
@@ -33,10 +32,8 @@ def volume(height, width):
 
 def test_m13_m14_published_cuts_logits_at_a_half_and_feeds_back_their_sigmoid(model):
     encoded = Slicewise(model).encode(volume(40, 60))
-    (turned,) = encoded.in_protocol("corrected").predict_slices(
-        [SliceRequest(0, (Click((20, 24)),))]
-    )
-    corrected = turned.inner
+    (whole,) = encoded.in_protocol("corrected").predict([Request((Click((0, 20, 24)),))])
+    corrected = whole.answers[0]
     assert torch.equal(corrected.state, shown(corrected))
     published = corrected.encoded.with_policy(model.slice_policy("published"))
     (found,) = published.predict([Request((Click((20, 24)),))])

@@ -21,7 +21,7 @@ from segmeter.core.sessions import Session
 from segmeter.datasets.volumes.stored import Grid
 from segmeter.datasets.volumes.volume_folder import VolumeFolder
 from segmeter.models.synthetic import Disc
-from segmeter.models.volumes.slices import CT_WINDOW, EncodesTogether, SliceRequest, turned
+from segmeter.models.volumes.slices import CT_WINDOW, EncodesTogether, turned
 from segmeter.models.volumes.slicewise import SliceState, Slicewise, on_volumes
 
 SHAPE = (6, 20, 30)
@@ -193,10 +193,10 @@ def test_published_lists_the_newest_round_first_and_corrected_the_oldest():
 
 def test_slices_can_be_asked_one_by_one():
     encoded = Slicewise(Bright()).encode(volume())
-    requests = [SliceRequest(4, (Click((10, 15)),)), SliceRequest(2, (Click((5, 5)),))]
-    found = encoded.predict_slices(requests)
-    whole = encoded.predict([Request((Click((4, 10, 15)), Click((2, 5, 5))))])[0].mask()
-    assert [p.mask() for p in found] == [whole.slice(4), whole.slice(2)]
+    clicks = Click((4, 10, 15)), Click((2, 5, 5))
+    found = encoded.predict([Request((click,)) for click in clicks])
+    whole = encoded.predict([Request(clicks)])[0].mask()
+    assert [p.slices for p in found] == [{4: whole.slice(4)}, {2: whole.slice(2)}]
 
 
 def test_memory_of_another_kind_is_no_memory():
@@ -309,8 +309,8 @@ def test_networks_see_slices_as_radiologists_do_and_answer_along_the_scene_axes(
         bright = np.argwhere(inner.looked[-1][:, :, 0] > 128)
         assert set(bright[:, 0]) == set(rows)
         assert bool(bright[:, 1].min() > 15) is (protocol == "corrected")
-        (alone,) = seen.predict_slices([SliceRequest(2, (Click((17, 4)),))])
-        assert alone.mask() == expected.slice(2)
+        (alone,) = seen.predict([Request((Click((2, 17, 4)),))])
+        assert alone.slices == {2: expected.slice(2)}
 
 
 @pytest.mark.parametrize(
@@ -387,5 +387,5 @@ def test_grabcut_is_never_empty_where_a_box_was_drawn():
     encoded = Slicewise(catalogue.models.make("grabcut")).encode(scene)
     for z in range(target.low[0], target.high[0]):
         flat = target.slice(z)
-        box = Box(flat.low, tuple(c - 1 for c in flat.high))
-        assert encoded.predict_slices([SliceRequest(z, (box,))])[0].mask().area > 0
+        box = Box((z, *flat.low), (z, *(c - 1 for c in flat.high)))
+        assert encoded.predict([Request((box,))])[0].mask().area > 0

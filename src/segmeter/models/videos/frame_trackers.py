@@ -205,7 +205,7 @@ class HandOverVideo(EncodedVideo):
 
     def _image(self, t: int) -> Image:
         video, inner, targets = self.video, self.tracker.inner, []
-        if isinstance(inner, ReadsTargets) and inner.reads_targets:  # synthetic models
+        if isinstance(inner, ReadsTargets):
             targets = [Target(x.id, x.mask.slice(t)) for x in video.targets]
         return Image(video.dataset, f"{video.id} frame {t}", video.frame(t), targets)
 
@@ -221,7 +221,6 @@ class HandOverVideo(EncodedVideo):
         return found
 
     def hints(self, mask: Mask) -> tuple[Prompt, ...]:
-        """The prompts that hand a mask over."""
         by = (self.tracker.by or "mask").split("+") if mask else []
         hints: list[Prompt] = [MaskHint(mask)] if "mask" in by else []
         hints += [Box(mask.low, tuple(n - 1 for n in mask.high))] if "box" in by else []
@@ -420,7 +419,6 @@ class _FunctionVideo(EncodedVideo):
 
 
 def _under(labels: Labels, prompt: Prompt) -> Labels:
-    """Values under a positive prompt."""
     match prompt:
         case MaskHint(mask):
             return np.asarray(labels[mask.window][mask.bits])

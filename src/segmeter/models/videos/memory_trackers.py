@@ -88,8 +88,6 @@ class MemoryTracker:
 
 
 class MemoryVideo(shared.EncodedVideo):
-    """A video and the embeddings of its frames."""
-
     def __init__(self, tracker: MemoryTracker, video: Video) -> None:
         from segmeter.models.sam._resizing import Squeezed
 
@@ -148,8 +146,6 @@ class FrameOutputs(dict[int, Any]):
 
 
 class MemoryTrack:
-    """An object in an inference session of transformers."""
-
     def __init__(self, encoded: MemoryVideo) -> None:
         import torch
 
@@ -191,7 +187,6 @@ class MemoryTrack:
         return found
 
     def propagate(self, start: int, stop: int) -> Iterator[tuple[int, Mask]]:
-        """Frame by frame from the state so far."""
         step = 1 if stop > start else -1
         for t in range(start + step, stop, step):
             yield t, self._run(t, reverse=step < 0)

@@ -103,7 +103,6 @@ class SamMed2dFrame(Squeezed):
 
 
 def _stretched(x: Tensor) -> Tensor:
-    """Smallest value to 0, largest to 1."""
     low, high = x.amin(), x.amax()
     return (x - low) / (high - low).clamp(min=1e-8)
 

@@ -75,7 +75,6 @@ class MedicalSam(CheckpointModel):
         super().__init__(about, weights, device)
 
     def check(self) -> None:
-        """Refuse weights of another network by names and shapes alone."""
         from segmeter.models.checkpoints import account
         from segmeter.models.volumes._networks import MedicalNetwork
 
@@ -201,7 +200,6 @@ class ScribbleEncodedScene:
         return replace(self, protocol=policy)
 
     def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
-        """All requests in one pass."""
         import torch
 
         if not requests:

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from segmeter.models.volumes._networks import SamMed3dNetwork
 
 Values = npt.NDArray[np.float32]
-Point3 = tuple[float, float, float]
+Point3 = tuple[float, ...]
 _MM = 1.5
 _SIDE = 128
 _KEPT_CUBES = 8
 _SPARE = ("pixel_mean", "pixel_std")
 _ANISOTROPIC = 3.0
-Size = tuple[int, int, int]
+Size = tuple[int, ...]
 
 
 class SamMed3d(CheckpointModel):
@@ -84,12 +84,10 @@ class SamMed3dEncodedScene:
         return self._to_axes(voxels).clip(low, high)
 
     @cached_property
-    def spacing_mm(self) -> tuple[float, float, float]:
+    def spacing_mm(self) -> tuple[float, ...]:
         """Along the network's axes."""
-        z, y, x = self.volume.header.spacing_mm or (1.0, 1.0, 1.0)
-        axes = (0, 1, 2) if self._file is None else self._file.axes[0]
-        a, b, c = ((x, y, z)[axis] for axis in axes)
-        return a, b, c
+        own = (self.volume.header.spacing_mm or (1.0, 1.0, 1.0))[::-1]
+        return own if self._file is None else tuple(own[axis] for axis in self._file.axes[0])
 
     @cached_property
     def resampled(self) -> Values:
@@ -100,7 +98,7 @@ class SamMed3dEncodedScene:
     def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
         return [self._one(request) for request in requests]
 
-    def place(self, point: Sequence[float]) -> tuple[int, int, int]:
+    def place(self, point: Sequence[float]) -> Size:
         """A scene's point `(z, y, x)` in voxels of the resampled volume.
 
         Published scales from first to last voxel, and by the size that the resampled volume
@@ -111,11 +109,9 @@ class SamMed3dEncodedScene:
             old = self.resampled.shape
             new = resampled_size(old, self.spacing_mm, _MM)
             sizes = zip(axes, old, new, strict=True)
-            x, y, z = (round(p * (m - 1) / max(n - 1, 1)) for p, n, m in sizes)
-            return x, y, z
+            return tuple(round(p * (m - 1) / max(n - 1, 1)) for p, n, m in sizes)
         pairs = zip(axes, self._turned.shape, self.resampled.shape, strict=True)
-        x, y, z = (min(max(round((p + 0.5) * m / n - 0.5), 0), m - 1) for p, n, m in pairs)
-        return x, y, z
+        return tuple(min(max(round((p + 0.5) * m / n - 0.5), 0), m - 1) for p, n, m in pairs)
 
     def lost_prompts(self, rounds: Sequence[Sequence[Prompt]]) -> list[int]:
         """How many prompts of each round the network does not get.
@@ -167,9 +163,9 @@ class SamMed3dEncodedScene:
         """Points within the cube. Published: one, the first there, with the first's sign."""
         inside = [(p, s) for p, s in zip(places, signs, strict=True) if cube.holds(p)]
         if self.protocol == "published":
-            middle: Any = tuple(np.mean(places, axis=0))
-            return [_less(inside[0][0] if inside else middle, cube)], [int(signs[0])]
-        return [_less(p, cube) for p, _ in inside], [int(s) for _, s in inside]
+            one = inside[0][0] if inside else np.mean(places, axis=0)
+            return [tuple(np.subtract(one, cube.begin))], [int(signs[0])]
+        return [tuple(np.subtract(p, cube.begin)) for p, _ in inside], [int(s) for _, s in inside]
 
     def _decoded(
         self, cube: Cube, points: Sequence[Point3], labels: Sequence[int], before: Values | None
@@ -247,11 +243,6 @@ def _points(prompt: Prompt) -> list[tuple[Sequence[float], bool]]:
             raise BadInput("SAM-Med3D takes clicks and strokes only")
 
 
-def _less(point: Sequence[float], cube: Cube) -> Point3:
-    x, y, z = (p - b for p, b in zip(point, cube.begin, strict=True))
-    return x, y, z
-
-
 @dataclass(frozen=True, slots=True)
 class Cube:
     """A cube of a volume by its first voxel on each axis; it may reach past the volume."""
@@ -289,14 +280,12 @@ def cube_around(points: Sequence[Sequence[int]], side: int = 128) -> Cube:
     (36, 26, 16)
     """
     low, high = np.min(points, axis=0), np.max(points, axis=0) + 1
-    x, y, z = (int(n) // 2 - side // 2 for n in low + high)
-    return Cube((x, y, z), side)
+    return Cube(tuple(int(n) // 2 - side // 2 for n in low + high), side)
 
 
 def resampled_size(size: Sequence[int], spacing_mm: Sequence[float], to_mm: float) -> Size:
     """Voxels on each axis at another spacing, at least one."""
-    x, y, z = (max(1, round(n * s / to_mm)) for n, s in zip(size, spacing_mm, strict=True))
-    return x, y, z
+    return tuple(max(1, round(n * s / to_mm)) for n, s in zip(size, spacing_mm, strict=True))
 
 
 def resampled(values: Values, size: Sequence[int], spacing_mm: Sequence[float]) -> Values:

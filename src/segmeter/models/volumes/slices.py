@@ -35,15 +35,6 @@ Scope = Literal["volume", "positive slice", "slice", "window"]
 Rounding = Literal["round", "truncate", "none", "clip only"]
 
 
-@dataclass(frozen=True, slots=True)
-class SliceRequest:
-    """Prompts `(y, x)` in one slice, and the memory of that slice's last prediction."""
-
-    z: int
-    prompts: tuple[Prompt, ...]
-    state: Any = None
-
-
 @capability
 class EncodesValues(Protocol):
     """A model for images that takes slices of values that are not whole numbers."""
@@ -63,9 +54,6 @@ class EncodesTogether(Protocol):
 @capability
 class ReadsTargets(Protocol):
     """A synthetic model that looks at the targets of a scene, not only at its pixels."""
-
-    @property
-    def reads_targets(self) -> bool: ...
 
 
 @capability

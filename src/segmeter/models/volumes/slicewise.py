@@ -6,7 +6,7 @@ lasts: not for another target, user, step or protocol that prepares it alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -38,7 +38,6 @@ from segmeter.models.volumes.slices import (
     PreparedSlices,
     ReadsSlices,
     ReadsTargets,
-    SliceRequest,
     SliceStore,
     Values,
     flattened,
@@ -107,28 +106,6 @@ class SlicewisePrediction:
         return Mask.stack(slices, shape[0]) if slices else Mask.empty(shape)
 
 
-@dataclass(frozen=True, slots=True)
-class _TurnedBack:
-    """A prediction on a slice that was shown upright, with its masks along the scene's axes."""
-
-    inner: Prediction
-
-    @property
-    def scores(self) -> npt.NDArray[np.float32]:
-        return self.inner.scores
-
-    @property
-    def shown(self) -> int:
-        return self.inner.shown
-
-    @property
-    def state(self) -> Any:
-        return self.inner.state
-
-    def mask(self, candidate: int | None = None) -> Mask:
-        return turned_mask(self.inner.mask(candidate))
-
-
 class _Prepared(dict[ProtocolName, PreparedSlices]):
     """A volume's slices by protocol, as 0 to 255, with `names` of slices by their content."""
 
@@ -183,41 +160,34 @@ class SliceEncodedScene:
         return SliceEncodedScene(self.model, self.volume, protocol, self._prepared)
 
     def predict(self, requests: Sequence[Request]) -> list[Prediction]:
-        """One prediction per request; the slices of all requests are predicted together."""
-        parts = [list(self._slice_requests(request)) for request in requests]
-        found = iter(self.predict_slices([part for own in parts for part in own]))
+        """One prediction per request; those of a slice are predicted together."""
+        parts = [self._slice_requests(request) for request in requests]
+        answers: list[dict[int, Prediction]] = [{} for _ in requests]
+        together, wanted = self.model.together, sorted({z for part in parts for z in part})
+        for some in (wanted[i : i + together] for i in range(0, len(wanted), together)):
+            for z, encoded in zip(some, self._looked_at(some), strict=True):
+                mine = [i for i, part in enumerate(parts) if z in part]
+                for i, found in zip(
+                    mine, encoded.predict([parts[i][z] for i in mine]), strict=True
+                ):
+                    answers[i][z] = found
         return [
-            SlicewisePrediction(
-                self, {part.z: next(found) for part in own}, _state(request), self._heard(request)
-            )
-            for own, request in zip(parts, requests, strict=True)
+            SlicewisePrediction(self, own, _state(request), self._heard(request))
+            for own, request in zip(answers, requests, strict=True)
         ]
 
-    def predict_slices(self, requests: Sequence[SliceRequest]) -> list[Prediction]:
-        """One prediction of a slice per request, in order; requests of a slice go in one call."""
-        answers: dict[int, Prediction] = {}
-        together, wanted = self.model.together, sorted({request.z for request in requests})
-        for part in (wanted[i : i + together] for i in range(0, len(wanted), together)):
-            for z, encoded in zip(part, self._looked_at(part), strict=True):
-                mine = [i for i, request in enumerate(requests) if request.z == z]
-                asked = [Request(self._shown(requests[i].prompts), requests[i].state) for i in mine]
-                answers |= zip(mine, encoded.predict(asked), strict=True)
-        found = [answers[i] for i in range(len(requests))]
-        return [_TurnedBack(one) for one in found] if self.upright else found
-
-    def _shown(self, prompts: tuple[Prompt, ...]) -> tuple[Prompt, ...]:
+    def _shown(self, prompts: Sequence[Prompt]) -> tuple[Prompt, ...]:
         """Prompts of a slice where the model sees them."""
-        if not self.upright:
-            return prompts
-        return tuple(turned(prompt, self.shape[1:]) for prompt in prompts)
+        return tuple(turned(p, self.shape[1:]) if self.upright else p for p in prompts)
 
     def render_slices(self, answers: Mapping[int, Prediction]) -> dict[int, Mask]:
         """The shown masks of predicted slices; one encoded scene renders for all it can."""
-        shown = [a.inner if isinstance(a, _TurnedBack) else a for a in answers.values()]
+        shown = list(answers.values())
         first = shown[0].encoded if shown and isinstance(shown[0], OfAnEncodedScene) else None
-        if not isinstance(first, RendersTogether):
-            return {z: answer.mask() for z, answer in answers.items()}
-        masks = first.render(shown)
+        if isinstance(first, RendersTogether):
+            masks = first.render(shown)
+        else:
+            masks = [answer.mask() for answer in shown]
         return dict(zip(answers, map(turned_mask, masks) if self.upright else masks, strict=True))
 
     def keeps_state(self, prompts: tuple[Prompt, ...], protocol: ProtocolName) -> bool:
@@ -234,7 +204,7 @@ class SliceEncodedScene:
         def encode(places: Sequence[int]) -> Sequence[EncodedScene]:
             wanted = [slices[i] for i in places]
             seen = [fresh[z] if z in fresh else self._seen(z) for z in wanted]
-            if self.model.reads_targets:
+            if isinstance(self.model.inner, ReadsTargets):
                 planes = zip(wanted, seen, strict=True)
                 return [self.model.inner.encode(self._with_targets(*plane)) for plane in planes]
             return self.model.encode_slices(self.volume, seen)
@@ -247,7 +217,7 @@ class SliceEncodedScene:
         names, place = self._prepared.names, (self.protocol, z)
         if place not in names:
             fresh[z] = seen = np.ascontiguousarray(self._seen(z))
-            own = (self.volume.name, *place) if self.model.reads_targets else ()
+            own = (self.volume.name, *place) if isinstance(self.model.inner, ReadsTargets) else ()
             names[place] = fingerprint(seen.dtype.str, *seen.shape, seen.tobytes(), *own)
         return names[place]
 
@@ -268,33 +238,45 @@ class SliceEncodedScene:
         heard, prompts = _state(request).heard, request.prompts
         return Heard(prompts, prompts if self.upright else heard.newest_first(prompts))
 
-    def _slice_requests(self, request: Request) -> Iterator[SliceRequest]:
+    def _slice_requests(self, request: Request) -> dict[int, Request]:
         state, given = _state(request), self._heard(request).passed
         by_slice = grouped_pairs(flat for prompt in given for flat in flattened(prompt))
         kept = state.called if self.protocol == "published" else state.inner.keys()
         if not _only_masks(request.prompts):
             by_slice = {z: own for z, own in by_slice.items() if not _only_masks(own)}
-        for z, prompts in sorted(by_slice.items()):
-            inner = state.inner.get(z) if z in kept else None
-            yield SliceRequest(z, tuple(prompts), inner)
+        return {
+            z: Request(self._shown(own), state.inner.get(z) if z in kept else None)
+            for z, own in sorted(by_slice.items())
+        }
 
 
+@catalogue.models.add("slicewise", summary="a model for images on volumes, slice by slice")
 @capable(OnDevice)
 class Slicewise:
     """A model for volumes made from one for images.
 
     Parameters
     ----------
-    inner
-        Any model that takes images.
+    model
+        Any model that takes images, or its name.
     memory_mb
         How much memory embeddings may take before the least recently used are dropped.
     together
         How many slices are embedded at once; 0 is one on a processor, sixteen on a GPU.
     """
 
-    def __init__(self, inner: Model, memory_mb: int = _BUDGET_MB, together: int = 0) -> None:
-        self.inner = inner
+    def __init__(
+        self,
+        model: str | Model,
+        weights: str | None = None,
+        device: str | None = None,
+        memory_mb: int = _BUDGET_MB,
+        together: int = 0,
+    ) -> None:
+        inner: Any = model
+        if isinstance(model, str):
+            inner = catalogue.models.make(model, weights=weights, device=device)
+        self.inner: Model = inner
         self.store = SliceStore(memory_mb << 20)
         self.together = together or (_TOGETHER if _on_gpu(self.device) else 1)
 
@@ -303,10 +285,6 @@ class Slicewise:
         inner = self.inner.card
         abilities = (inner.abilities - {"differentiable", "automatic"}) | {"volume"}
         return replace(inner, summary=f"{inner.summary}, slice by slice", abilities=abilities)
-
-    @property
-    def reads_targets(self) -> bool:
-        return isinstance(self.inner, ReadsTargets) and self.inner.reads_targets
 
     @property
     def device(self) -> str:
@@ -341,21 +319,9 @@ class Slicewise:
         return [self.inner.encode(_image(volume, pixels)) for pixels in colour]
 
 
-@catalogue.models.add("slicewise", summary="a model for images on volumes, slice by slice")
-def _slicewise(
-    model: str,
-    weights: str | None = None,
-    device: str | None = None,
-    memory_mb: int = _BUDGET_MB,
-    together: int = 0,
-) -> Slicewise:
-    inner = catalogue.models.make(model, weights=weights, device=device)
-    return Slicewise(inner, memory_mb, together)
-
-
-def on_volumes(model: Model, memory_mb: int = _BUDGET_MB) -> Model:
+def on_volumes(model: Model) -> Model:
     """A model that takes volumes: the model itself, or slice by slice."""
-    return model if "volume" in model.card.abilities else Slicewise(model, memory_mb)
+    return model if "volume" in model.card.abilities else Slicewise(model)
 
 
 def _on_gpu(device: str) -> bool:
