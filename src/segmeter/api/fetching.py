@@ -9,7 +9,7 @@ from typing import NoReturn
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.models import weights
-from segmeter.models.fetching import Arrival, Offer, ignore, offers
+from segmeter.models.fetching import Arrival, Offer, offers
 from segmeter.models.fetching import fetch as bring
 from segmeter.models.fetching.transfer import Progress
 
@@ -52,7 +52,7 @@ def fetch(
     known = _offers()
     if name not in known:
         _explain(name, known)
-    return bring(known[name], None if out is None else Path(out), source, progress or ignore)
+    return bring(known[name], None if out is None else Path(out), source, progress)
 
 
 def list_weights() -> dict[str, bool]:

@@ -10,21 +10,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from segmeter.core import seeds
 from segmeter.core.errors import BadInput, BadWeights, NotFound, SegmeterError
 from segmeter.models import weights
 from segmeter.models.fetching import transfer
 from segmeter.models.fetching.transfer import Progress, check_digest, digest
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows: two calls at once are not kept apart
-    fcntl = None  # type: ignore[assignment]
+from segmeter.runtime.remote_files import alone, cache_folder
 
 _KEPT = (".safetensors", ".pt", ".pth", ".onnx", ".json")
 
@@ -164,7 +160,7 @@ _OFFERS: dict[str, Offer] = {}
 
 
 def offer(name: str, *sources: Source, sha256: Mapping[str, str] | None = None) -> None:
-    """Say where a model's weights can be had, best source first."""
+    """Register where a model's weights can be had, best source first."""
     _OFFERS[name] = Offer(name, sources, dict(sha256 or {}))
 
 
@@ -194,12 +190,11 @@ class Arrival:
     checked: frozenset[str]
 
 
-def ignore(what: str, have: int, total: int) -> None:
-    """Show no progress."""
-
-
 def fetch(
-    offer: Offer, to: Path | None = None, source: str | None = None, progress: Progress = ignore
+    offer: Offer,
+    to: Path | None = None,
+    source: str | None = None,
+    progress: Progress | None = None,
 ) -> Arrival:
     """Put a model's weights into a folder of its name under `to` (`weights.home()` by default).
 
@@ -212,38 +207,17 @@ def fetch(
     chosen = (source_of(source, offer.sources),) if source else offer.sources
     if weights.files(folder):
         return _arrival(offer, folder, "")
+    collected = root / f".{offer.name}.part"
     try:
-        with _collecting(folder) as collected:
+        with alone(cache_folder("locks", seeds.fingerprint(str(folder.resolve())))):
             if weights.files(folder):  # another call fetched them while this one waited
                 return _arrival(offer, folder, "")
-            came_from = _try(offer, chosen, collected, progress)
+            collected.mkdir(parents=True, exist_ok=True)
+            came_from = _try(offer, chosen, collected, progress or (lambda *_: None))
             _move(collected, folder)
     except OSError as error:
         raise BadInput(f"'{root}' cannot hold the weights ({error.strerror})") from error
     return _arrival(offer, folder, str(came_from))
-
-
-@contextmanager
-def _collecting(folder: Path) -> Iterator[Path]:
-    """The hidden folder that downloads are collected in, locked; removed if nothing is left."""
-    collected, lock = folder.with_name(f".{folder.name}.part"), -1
-    while lock < 0:  # until it is not removed meanwhile, by a call that has just finished with it
-        collected.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):
-            lock = os.open(collected, os.O_RDONLY)
-            if fcntl is not None:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            if os.path.samestat(os.fstat(lock), os.stat(collected)):
-                break
-        if lock >= 0:
-            os.close(lock)
-            lock = -1
-    try:
-        yield collected
-    finally:
-        if collected.is_dir() and not any(collected.iterdir()):
-            collected.rmdir()
-        os.close(lock)
 
 
 def _move(collected: Path, folder: Path) -> None:
@@ -280,6 +254,8 @@ def _try(offer: Offer, sources: tuple[Source, ...], gathering: Path, progress: P
                     file.unlink()
         else:
             return source
+    if not any(gathering.iterdir()):
+        gathering.rmdir()
     if len(failures) == 1:
         raise failures[0]
     raise NotFound(

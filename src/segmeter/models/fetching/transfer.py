@@ -79,7 +79,6 @@ def check_digest(file: Path, sha256: str) -> None:
 
 
 def digest(file: Path) -> str:
-    """The sha256 of a file's content."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
