@@ -602,11 +602,6 @@ DAMAGE: dict[str, Callable[[list[str]], list[str]]] = {
         rows[2].replace(",000", ",elsewhere"),
         *rows[3:],
     ],
-    "row 3: 'full_stem' is '000x_______1', but": lambda rows: [
-        *rows[:2],
-        rows[2].replace(",000_", ",000x_"),
-        *rows[3:],
-    ],
     "Row #2: CSV conversion error to int64: invalid value 'NaN'": lambda rows: [
         rows[0],
         ",".join([*rows[1].split(",")[:-4], "NaN", "1", "2", "3"]),

@@ -163,12 +163,12 @@ def test_recorded_clicks_are_for_the_benchmarks_that_play_them(
     start = ("-m", "grabcut", "-d", "mini", "-o", tmp_path / "run", "--clicks")
     refused = _sentence(segmeter("run", "noc", *start, clicks))
     assert "no such option: --clicks" in refused  # which rclicks and tetris have
-    text = clicks.read_text().replace(",first,", ",first,x", 1)
+    text = clicks.read_text().replace(",first,", ",second,", 1)
     wrong = tmp_path / "wrong.csv"
     wrong.write_text(text)
     for benchmark in ("rclicks", "tetris"):
         refused = _sentence(segmeter("run", benchmark, *start, wrong))
-        assert "wrong.csv, row 2: 'full_stem' is 'x" in refused
+        assert "wrong.csv, row 2: 'click_type' is none of first, fn, fp" in refused
     assert not (tmp_path / "run").exists()
 
 

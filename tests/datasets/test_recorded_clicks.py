@@ -69,17 +69,6 @@ WRONG: dict[str, Callable[[], str]] = {
     "an image of w 0 x h 80 has no pixel": lambda: row(w=0),
     "'click_type' is none of": lambda: row(click_type="second"),
     "'device' is none of": lambda: row(device="watch"),
-    "'full_stem' is 'banana1x', but the row's other columns make it 'banana1'": lambda: row(
-        full_stem="banana1x"
-    ),
-    "make it 'banana1_______7'": lambda: row(object_stem="7"),
-    "make it 'banana1__fn' (with": lambda: row(click_type="fn"),
-    "make it 'banana1_sam_fn' (with": lambda: row(
-        click_type="fn", model_type="sam", full_stem="banana1_sam_fn_watch_3"
-    ),
-    "make it 'banana1_ritm_fp' (with": lambda: row(
-        click_type="fp", model_type="ritm", full_stem="banana1_sam_fp"
-    ),
 }
 
 

@@ -12,7 +12,6 @@ CSV or parquet with the columns `scene`, `round` (from 1) and `prompt`, the prom
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -42,7 +41,6 @@ _LOOKS = (
 _KNOWN = {"click_type": ("first", "fn", "fp"), "device": ("pc", "mobile")}
 # People may miss the image by a little; farther than this share of its sides is a mistake.
 _MARGIN = 0.05
-_MADE_BY = re.compile(r"(_(pc|mobile)_\d+)?")
 Session = tuple[str, str, str, str]
 """Dataset, scene, target, annotator; empty where the table does not name one."""
 RecordedPrompts = Mapping[Session, Mapping[int, tuple[Prompt, ...]]]
@@ -136,7 +134,6 @@ def read_clicks(path: Path, images: Images = None) -> Clicks:
 
 
 def _table(path: Path) -> Any:
-    """All rows, in declared types."""
     import pyarrow as pa
     import pyarrow.csv as pc
 
@@ -165,7 +162,7 @@ def _keys(
     """The keys in the order of first appearance, and the key of each row."""
     import pyarrow as pa
 
-    names = ("dataset", "full_stem", "image_stem", "object_stem", "click_type", "model_type")
+    names = ("dataset", "full_stem", "image_stem", "object_stem", "click_type")
     together = codes[names[0]]
     for name in names[1:]:
         # Arrow numbers values by first appearance, in a tenth of the time of np.unique.
@@ -175,31 +172,16 @@ def _keys(
     of_first = [[texts[name][code] for code in codes[name][first].tolist()] for name in names]
     numbers = np.empty(len(first), dtype=np.int64)
     keys: dict[Key, int] = {}
-    for i, (*key, model) in enumerate(zip(*of_first, strict=True)):
-        made, where = Key(*key), f"{path.name}, row {first[i] + 2}"
-        _check_stem(where, made, model)
+    for i, key in enumerate(zip(*of_first, strict=True)):
+        made = Key(*key)
         known = images.get(made.dataset) if isinstance(images, Mapping) else images
         if known is not None and made.image not in known:
             raise UnknownImage(
-                f"{where}: image '{made.image[:60]}' is not in the dataset '{made.dataset[:60]}'"
+                f"{path.name}, row {first[i] + 2}: image '{made.image[:60]}' is not in the dataset "
+                f"'{made.dataset[:60]}'"
             )
         numbers[i] = keys.setdefault(made, len(keys))
     return tuple(keys), numbers[together]
-
-
-def _check_stem(where: str, key: Key, model: str) -> None:
-    """Refuse a `full_stem` that the other columns contradict."""
-    due = f"{key.image}_______{key.object}" if key.object else key.image
-    if key.kind == "first":
-        fits, more = key.full_stem == due, ""
-    else:
-        due = f"{due}_{model}_{key.kind}"
-        end = key.full_stem.removeprefix(due)
-        fits = key.full_stem.startswith(due) and bool(_MADE_BY.fullmatch(end))
-        more = " (with _pc_NUMBER or _mobile_NUMBER behind it if a click made the mask)"
-    if not fits:
-        named = f"'full_stem' is '{key.full_stem[:60]}', but the row's other columns make it"
-        raise BadInput(f"{where}: {named} '{due[:120]}'{more}")
 
 
 def previous_mask(folder: Path, key: Key) -> npt.NDArray[np.float32]:
@@ -217,7 +199,6 @@ def previous_mask(folder: Path, key: Key) -> npt.NDArray[np.float32]:
 
 @lru_cache(maxsize=4)
 def read_prompts(path: Path) -> RecordedPrompts:
-    """The prompts of each session, by round."""
     found: dict[Session, dict[int, tuple[Prompt, ...]]] = {}
     for number, row in enumerate(_rows(path), 2):
         where = f"'{path}', line {number}"
