@@ -252,7 +252,7 @@ def test_any_saliency_serves_and_sees_the_crop_greyed_or_not() -> None:
 def test_saliency_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
-    with pytest.raises(NotFound, match="no saliency weights"):
+    with pytest.raises(NotFound, match="no checkpoint"):
         saliency_source(tmp_path / "none")
     save_file({"other": torch.zeros(2)}, tmp_path / "other.safetensors")
     with pytest.raises(BadWeights, match="not U2-Net-P"):

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from segmeter.core.errors import BadInput
 from segmeter.training.annotation_rounds import dice_loss, focal_loss, score_errors, step_loss
 
 
@@ -66,8 +65,3 @@ def test_a_more_confident_correct_prediction_never_costs_more(values: Any) -> No
     assert (focal_loss(surer, targets) <= focal_loss(logits, targets) + 1e-12).all()
     assert (dice_loss(surer, targets) <= dice_loss(logits, targets) + 1e-12).all()
     assert ((dice_loss(logits, targets) >= 0) & (dice_loss(logits, targets) <= 1)).all()
-
-
-def test_masks_of_another_size_are_refused() -> None:
-    with pytest.raises(BadInput, match="differ in height or width"):
-        focal_loss(torch.zeros(2, 3), torch.zeros(3, 2))

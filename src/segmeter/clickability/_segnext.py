@@ -75,8 +75,6 @@ class Clickability(nn.Module):
 
 
 class _Scale(nn.Module):
-    """Multiplies by the absolute value of one learned number."""
-
     def __init__(self) -> None:
         super().__init__()
         self.scale = nn.Parameter(torch.full((1,), 0.05))

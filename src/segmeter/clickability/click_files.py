@@ -187,7 +187,6 @@ def few_of_a_device(clicks: Clicks, enough: int) -> Why:
 
 
 def too_few(enough: int) -> Why:
-    """Keys with too few clicks."""
     return lambda _, places: "" if len(places) >= enough else f"with fewer than {enough} a key"
 
 

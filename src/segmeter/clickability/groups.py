@@ -166,8 +166,6 @@ def _steps(
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """One click to be drawn."""
-
     scene: Scene
     target: Target
     prediction: Mask

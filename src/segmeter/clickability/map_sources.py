@@ -55,7 +55,6 @@ class FirstRounds:
         self._lock = Lock()  # eleven users ask at once; the first one makes the map
 
     def map(self, region: ClickRegion) -> ClickabilityMap:
-        """The error region's map, restricted to it."""
         if not region.first:
             return self.inner(region).on(region.mask)
         key = (region.scene.name, region.target.id, "" if self._prior else region.protocol)

@@ -67,14 +67,12 @@ class ClickabilityMap:
 
     @classmethod
     def of(cls, values: npt.NDArray[np.floating]) -> ClickabilityMap:
-        """A map of a whole image."""
         if values.ndim != 2 or not np.isfinite(values).all() or (values < 0).any():
             raise BadInput("a clickability map is H x W of finite numbers, none below zero")
         height, width = values.shape
         return cls((height, width), (0, 0), np.ascontiguousarray(values, dtype=np.float32))
 
     def dense(self) -> Weights:
-        """The whole scene's weights."""
         whole = np.zeros(self.shape, dtype=np.float32)
         rows, columns = self.weights.shape
         whole[self.low[0] : self.low[0] + rows, self.low[1] : self.low[1] + columns] = self.weights

@@ -17,8 +17,8 @@ from torch.nn import functional as F
 
 from segmeter.clickability._segnext import chain
 from segmeter.clickability.maps import ClickabilityMap, ClickRegion, ClickSource, uniform
-from segmeter.clickability.network import normalised
-from segmeter.core.errors import BadWeights, NotFound
+from segmeter.clickability.network import normalised, read_tensors
+from segmeter.core.errors import BadWeights
 from segmeter.core.masks import Mask
 
 _SIDE = 320
@@ -87,17 +87,12 @@ def crop_box(error_region: Mask) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _load(path: Path) -> U2NetP:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     file = path / "model.safetensors" if path.is_dir() else path
-    if not file.is_file():
-        raise NotFound(f"no saliency weights at '{path}'")
-    network = U2NetP()
+    network, (tensors, _) = U2NetP(), read_tensors(file)
     counts = {k: v for k, v in network.state_dict().items() if k.endswith("num_batches_tracked")}
     try:
-        network.load_state_dict(counts | load_file(file))
-    except (SafetensorError, RuntimeError, OSError, ValueError) as error:
+        network.load_state_dict(counts | tensors)
+    except RuntimeError as error:
         reason = str(error).splitlines()[-1].strip()[:120]
         raise BadWeights(f"'{file.name}' is not U2-Net-P: {reason}") from None
     return network.eval()

@@ -111,7 +111,6 @@ def run_length_images(
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file's content."""
     with named_errors(path, "is not a JSON file"):
         return json.loads(path.read_bytes())
 
@@ -166,7 +165,6 @@ class Index:
     objects: list[Any] | Places  # records, or their first bytes in the file and those past the last
 
     def read(self, places: Places) -> list[Mapping[str, Any]]:
-        """The records of some objects."""
         if isinstance(self.objects, list):
             return [self.objects[place] for place in places.tolist()]
         with self.path.open("rb") as file:

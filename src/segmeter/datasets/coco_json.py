@@ -138,11 +138,9 @@ class CocoJson:
         return CocoImage(self, scene)
 
     def image(self, scene: str) -> Path:
-        """The file of a scene's image."""
         return self._at_hand[scene]
 
     def pixels(self, scene: str) -> npt.NDArray[np.uint8]:
-        """A scene's image, `(H, W, 3)`."""
         return read_rgb(self.image(scene))
 
     def fingerprint(self) -> str:
@@ -283,12 +281,7 @@ def _parse(index: Index, keep_crowds: bool) -> dict[str, _Image]:
 
 def _files(record: Mapping[str, Any]) -> Iterator[str]:
     """Possible paths of an image below its folder: LVIS names COCO's file only by its URL."""
-    # A name that no file can have (NUL, half a character) is shown as text, and not found.
-    names = [
-        str(record[key]).encode("utf-8", "backslashreplace").decode().replace("\0", "%00")
-        for key in ("coco_url", "file_name")
-        if record.get(key)
-    ]
+    names = [str(record[key]) for key in ("coco_url", "file_name") if record.get(key)]
     if not names:
         raise ValueError(f"image {record['id']} has no file name")
     for name in names:
@@ -354,8 +347,6 @@ def images_beside(annotations: Path) -> Path:
 
 @capable(HasPhrases)
 class PhraseImage(Image):
-    """An image with its phrases."""
-
     def __init__(self, source: Saco, scene: str) -> None:
         path = source.image(scene)
         super().__init__(
@@ -401,7 +392,6 @@ class Saco:
         return data_roots.digest([*self._files, *self._at_hand.values()])
 
     def image(self, scene: str) -> Path:
-        """The file of a scene's image."""
         return self._at_hand[scene]
 
     def targets(self, scene: str) -> list[Target]:

@@ -35,7 +35,6 @@ def card_of(name: str) -> DatasetCard:
 
 
 def own_card(name: str, notes: str = "", summary: str = "a folder of your own") -> DatasetCard:
-    """The card of a user's own data."""
     return DatasetCard(name, summary, "your own", "nothing to cite", notes=notes)
 
 
@@ -242,7 +241,6 @@ def by_stem(paths: Iterable[Path]) -> dict[str, Path]:
 
 
 def known(dataset: str, scene: str, scenes: Mapping[str, object]) -> None:
-    """Refuse a scene that the dataset does not have."""
     if scene not in scenes:
         raise NotFound(f"{dataset}: no scene '{scene}';{suggestion(scene, scenes)}".rstrip(";"))
 

@@ -47,7 +47,6 @@ class Groups:
 
 
 def read_groups(path: Path) -> Groups:
-    """Read a groups file, checked."""
     rows = read_table(path, "groups file", "mask")
     attributes = tuple(name for name in rows[0] if name != "mask") if rows else ()
     if not attributes:

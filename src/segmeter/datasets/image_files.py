@@ -53,7 +53,6 @@ def named_errors(path: Path | str, problem: str = "cannot be read") -> Iterator[
 
 
 def read_bytes(path: Path) -> bytes:
-    """A whole file."""
     with named_errors(path):
         return path.read_bytes()
 

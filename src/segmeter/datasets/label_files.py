@@ -47,7 +47,6 @@ _CARD = DatasetCard("coco", "a COCO file of your own", "your own", "your own")
 
 
 def read_label_map(path: Path) -> Labels:
-    """The one label map of a file."""
     maps = read_label_maps(path)
     if len(maps) != 1:
         raise BadInput(f"'{path}' holds {len(maps)} label maps; give a file with one")
@@ -115,7 +114,6 @@ def read_mat(path: Path, variable: str) -> Any:
 
 
 def fields_of(path: Path, record: Any, *names: str) -> list[Labels]:
-    """Arrays of some fields of a MATLAB structure."""
     try:
         return [np.asarray(record[0, 0][name]) for name in names]
     except (IndexError, KeyError, TypeError, ValueError) as error:

@@ -57,7 +57,6 @@ def readable(paths: Sequence[Path]) -> list[Path]:
 
 
 def told_from(paths: Iterable[Path]) -> Kind:
-    """The kind that fits all these files."""
     kinds = {_kind(path) for path in paths}
     return next(kind for kind in _ORDER if kind in kinds)
 
@@ -116,7 +115,6 @@ def masks_of_values(
 
 
 def object_in(path: Path, kind: Kind, name: str, label: str = "") -> Target:
-    """The one object of a file."""
     values = read_alpha(path) if kind == "alpha" else flat(read_values(path))
     if values is None:
         raise BadInput(f"'{path}' has no transparency, which the other masks have")

@@ -53,11 +53,9 @@ class Pairs:
 
     @property
     def unpaired(self) -> list[str]:
-        """Images without any mask."""
         return [name for name in self.images if not self.files_of(name)]
 
     def files_of(self, scene: str) -> list[Path]:
-        """The mask files of a scene."""
         whole = [self.whole[scene]] if scene in self.whole else []
         return whole + [path for _, path in self.single.get(scene, [])]
 

@@ -262,7 +262,6 @@ def _array(found: Any) -> npt.NDArray[Any]:
 
 
 def as_image(scene: Scene, name: str) -> Scene:
-    """The scene of a model that takes images."""
     if scene.header.kind != "image":
         raise BadInput(
             f"{scene.name} is a volume, and '{name}' takes images; try 'slicewise?model={name}'"
@@ -271,14 +270,12 @@ def as_image(scene: Scene, name: str) -> Scene:
 
 
 def as_volume(scene: Scene, name: str) -> Volume:
-    """The scene of a model that takes volumes."""
     if not isinstance(scene, Volume):
         raise BadInput(f"{scene.name} is an image, and '{name}' segments volumes")
     return scene
 
 
 def only_clicks(prompts: Sequence[Prompt], name: str) -> list[Click]:
-    """The prompts of a model that takes nothing but clicks."""
     clicks = [p for p in prompts if isinstance(p, Click)]
     if len(clicks) != len(prompts):
         raise BadInput(f"{name} takes clicks only; choose a user who clicks")

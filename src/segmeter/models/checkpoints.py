@@ -54,7 +54,6 @@ class Checkpoint:
 
     @property
     def second(self) -> bool:
-        """Whether it is SAM 2 or later."""
         return self.model.startswith("sam2")
 
 

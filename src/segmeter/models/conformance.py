@@ -90,7 +90,6 @@ def _error_text(error: Exception) -> str:
 
 
 def _returns_predictions(trial: _Trial) -> Iterator[str]:
-    """Check that predictions are returned at all."""
     requests = trial.requests()
     try:
         found = trial.predictions
@@ -186,7 +185,6 @@ Rule = Callable[[_Trial], Iterator[str]]
 
 
 def _parts(model: Model) -> Iterator[str]:
-    """Checks that come before all others."""
     card = getattr(model, "card", None)
     if not isinstance(card, ModelCard):
         yield "the model has no card; give it a segmeter.ModelCard"

@@ -92,7 +92,6 @@ class OnnxDetector:
         return replace(self.about, fingerprint=weight_files.fingerprint(self.path))
 
     def run(self, feeds: Mapping[str, Array]) -> Array:
-        """The first output for the given inputs."""
         return run_graph(self._session, None, feeds, str(self._file))[0]
 
     @cached_property

@@ -67,7 +67,6 @@ def _is_of(thing: Any, library: str) -> bool:
 
 
 def _processor(model: Any) -> Any:
-    """The processor of a model's kind with its usual settings."""
     import transformers
 
     kind = type(model).__name__

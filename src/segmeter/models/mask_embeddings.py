@@ -257,8 +257,6 @@ class ClipMasks:
         return ModelCard("clip-masks", about, takes, licence, "radford2021", "clip", digest)
 
     def encode(self, scene: Scene) -> ConceptScene:
-        """Proposals and their embeddings, made when first needed."""
-
         @cache
         def candidates() -> tuple[list[Mask], Singles]:
             found = [mask for mask in self.proposals.segment(scene).proposals or () if mask]

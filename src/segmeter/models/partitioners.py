@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -46,7 +45,6 @@ Method = TypeVar("Method", bound=type[_Method])
 
 
 def _method(name: str, summary: str, citation: str = "") -> Callable[[Method], Method]:
-    """Give a class its card and register it."""
     card = ModelCard(name, summary, frozenset({"automatic"}), citation=citation, family="classical")
 
     def register(method: Method) -> Method:
@@ -145,9 +143,7 @@ class Watershed(_Method):
         strength = np.sqrt(np.sum(np.square(channels), axis=0))  # in Lab units a pixel
         ridge = np.asarray(strength / (1 + strength))
         basins, _ = label(ridge == minimum_filter(ridge, size=self.apart))  # lowest within a window
-        # The library gives this function no types.
-        found = watershed(ridge, markers=basins)
-        labels = consecutive(found)
+        labels = consecutive(watershed(ridge, markers=basins))
         apart = joined_at(labels, BoundaryStrength(labels, ridge))
         return Segmentation(levels=contour_map(labels, apart))
 
@@ -171,8 +167,7 @@ class RandomHierarchy(_Method):
 def _superpixels(scene: Scene, count: int, compactness: float) -> Numbers:
     from skimage.segmentation import slic
 
-    found = slic(scene.pixels, n_segments=count, compactness=compactness, start_label=0)
-    return consecutive(found)
+    return consecutive(slic(scene.pixels, n_segments=count, compactness=compactness))
 
 
 def _lab(scene: Scene) -> npt.NDArray[np.float64]:
@@ -343,32 +338,23 @@ class BoundaryStrength:
         self._shared[pair] = (before[0] + total, before[1] + length)
 
 
-@dataclass(slots=True)
-class _Forest:
-    """Regions that are still apart, and who touches whom."""
+def _neighbours(labels: Numbers) -> dict[int, set[int]]:
+    """The regions that each region touches."""
+    touching: dict[int, set[int]] = {region: set() for region in range(int(labels.max()) + 1)}
+    for a, b in adjacent(labels).tolist():
+        touching[a].add(b)
+        touching[b].add(a)
+    return touching
 
-    touching: list[set[int]]
-    alive: list[bool]
 
-    @classmethod
-    def of(cls, labels: Numbers) -> _Forest:
-        count = int(labels.max()) + 1
-        touching: list[set[int]] = [set() for _ in range(count)]
-        for a, b in adjacent(labels).tolist():
-            touching[a].add(b)
-            touching[b].add(a)
-        return cls(touching, [True] * count)
-
-    def join(self, first: int, second: int) -> set[int]:
-        """Let `first` take over `second`; what they touch together."""
-        self.alive[second] = False
-        for other in self.touching[second]:
-            self.touching[other].discard(second)
-            if other != first:
-                self.touching[other].add(first)
-        self.touching[first] |= self.touching[second]
-        self.touching[first] -= {first, second}
-        return self.touching[first]
+def _join(touching: dict[int, set[int]], first: int, second: int) -> set[int]:
+    """Let `first` take over `second`; what they touch together."""
+    for other in touching.pop(second):
+        touching[other].discard(second)
+        if other != first:
+            touching[other].add(first)
+            touching[first].add(other)
+    return touching[first]
 
 
 def joined_at(labels: Numbers, criterion: ColourSpread | BoundaryStrength) -> Levels:
@@ -376,40 +362,38 @@ def joined_at(labels: Numbers, criterion: ColourSpread | BoundaryStrength) -> Le
 
     A join is never lower than those before it. Ties go to the pair with smaller numbers.
     """
-    forest = _Forest.of(labels)
+    touching = _neighbours(labels)
     queue = [(criterion.cost(a, b), a, b, 0, 0) for a, b in adjacent(labels).tolist()]
     heapq.heapify(queue)
-    changes = [0] * len(forest.alive)
+    changes = [0] * len(touching)
     joins: list[Join] = []
     height = 0.0
     while queue:
         cost, a, b, seen_a, seen_b = heapq.heappop(queue)
-        fresh = (seen_a, seen_b) == (changes[a], changes[b])
-        if not (forest.alive[a] and forest.alive[b] and fresh):
+        if not {a, b} <= touching.keys() or (seen_a, seen_b) != (changes[a], changes[b]):
             continue
         height = max(height, cost)
         joins.append((a, b, height))
-        touching = forest.join(a, b)
-        criterion.joined(a, b, touching)
+        near = _join(touching, a, b)
+        criterion.joined(a, b, near)
         changes[a] += 1
-        for other in touching:
+        for other in near:
             low, high = _pair(a, other)
             entry = (criterion.cost(low, high), low, high, changes[low], changes[high])
             heapq.heappush(queue, entry)
-    return _heights(len(forest.alive), joins)
+    return _heights(len(changes), joins)
 
 
 def random_joins(labels: Numbers, rng: np.random.Generator) -> Levels:
     """Joins a random one of the pairs that touch, again and again; heights are even steps."""
-    forest = _Forest.of(labels)
-    count = len(forest.alive)
+    touching = _neighbours(labels)
+    count = len(touching)
     joins: list[Join] = []
     for step in range(1, count):
-        alive = (a for a in range(count) if forest.alive[a])
-        pairs = [(a, b) for a in alive for b in sorted(forest.touching[a]) if a < b]
+        pairs = [(a, b) for a, others in touching.items() for b in sorted(others) if a < b]
         a, b = pairs[int(rng.integers(len(pairs)))]
         joins.append((a, b, step / count))
-        forest.join(a, b)
+        _join(touching, a, b)
     return _heights(count, joins)
 
 
@@ -427,7 +411,6 @@ def consecutive(labels: npt.NDArray[Any]) -> Numbers:
 
 
 def means(labels: Numbers, colours: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The mean colour of each region."""
     flat = labels.ravel()
     sums = [np.bincount(flat, weights=colours[..., c].ravel()) for c in range(colours.shape[2])]
     return np.asarray(np.stack(sums, axis=1) / np.bincount(flat)[:, None])

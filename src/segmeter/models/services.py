@@ -148,7 +148,6 @@ class _Remote:
 
 
 def score_of(address: str, told: Any) -> float:
-    """The score that a service gives to its mask."""
     if type(told) not in (int, float) or not isfinite(told):
         raise strange(address, f"a score that is not a number ({short(told)})")
     return float(told)
@@ -196,7 +195,6 @@ class Line:
             ) from error
 
     def call(self, verb: str, path: str, content: Any = None) -> Any:
-        """The service's response as JSON."""
         status, answer = self.fetch(verb, path, content)
         try:
             reply = json.loads(answer)

@@ -216,7 +216,6 @@ class BoxesToMasks:
         )
 
     def encode(self, scene: Scene) -> ConceptScene:
-        """Detector and segmenter encode when first needed."""
         detected = cache(lambda: self.detect(scene.pixels))
         encoded = cache(lambda: self.segmenter.encode(scene))
 

@@ -26,7 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.errors import check_choice
 from segmeter.core.grouping import grouped
 from segmeter.core.models import ProtocolName, Request
 from segmeter.core.prompts import Point, as_prompts
@@ -65,7 +65,7 @@ def focal_loss(logits: Tensor, targets: Tensor, alpha: float = 0.25, gamma: floa
     >>> round(float(focal_loss(torch.tensor([[0.0]]), torch.tensor([[True]]))), 6)
     0.043322
     """
-    goal = _checked(logits, targets)
+    goal = targets.to(logits.dtype).expand_as(logits)
     surprise = F.binary_cross_entropy_with_logits(logits, goal, reduction="none")
     hit = torch.where(goal > 0, logits.sigmoid(), (-logits).sigmoid())
     weight = alpha * goal + (1 - alpha) * (1 - goal)
@@ -78,7 +78,7 @@ def dice_loss(logits: Tensor, targets: Tensor) -> Tensor:
     >>> float(dice_loss(torch.tensor([[50.0]]), torch.tensor([[True]])))
     0.0
     """
-    goal = _checked(logits, targets)
+    goal = targets.to(logits.dtype)
     p = logits.sigmoid()
     return 1 - (2 * (p * goal).sum((-2, -1)) + 1) / (p.sum((-2, -1)) + goal.sum((-2, -1)) + 1)
 
@@ -90,7 +90,7 @@ def score_errors(logits: Tensor, targets: Tensor, scores: Tensor) -> Tensor:
     >>> score_errors(torch.tensor([[[2.0, -2.0]]]), inside, torch.tensor([0.75])).tolist()
     [0.25]
     """
-    inside = _checked(logits, targets) > 0
+    inside = targets > 0
     mask = logits > 0
     union = (mask | inside).sum((-2, -1)).clamp(min=1)
     return scores - (mask & inside).sum((-2, -1)) / union
@@ -115,15 +115,6 @@ def step_loss(logits: Tensor, targets: Tensor, scores: Tensor, kind: ScoreLoss =
     squared = errors.gather(1, best) ** 2
     score = squared.mean() if kind == "sam" else errors.abs().mean()
     return StepLoss(focal.gather(1, best).mean(), dice.gather(1, best).mean(), score, best[:, 0])
-
-
-def _checked(logits: Tensor, targets: Tensor) -> Tensor:
-    if logits.ndim < 2 or targets.ndim < 2 or logits.shape[-2:] != targets.shape[-2:]:
-        raise BadInput(
-            f"logits of shape {tuple(logits.shape)} and targets of shape {tuple(targets.shape)} "
-            "differ in height or width; resize one of them"
-        )
-    return targets.to(logits.dtype).expand_as(logits)
 
 
 MOST_SHARE = 0.9

@@ -100,7 +100,6 @@ class DecoderSettings:
             raise BadInput("the goal is an IoU in (0, 1], and the rate a positive number")
 
     def factor(self, step: int) -> float:
-        """Share of the largest learning rate at a step."""
         if step < self.warmup:
             return (step + 1) / self.warmup
         done = (step - self.warmup) / max(1, self.steps - self.warmup)
@@ -290,7 +289,6 @@ class _Training:
         (self.out / _HISTORY).write_text(history, encoding="utf-8")
 
     def resumed(self) -> bool:
-        """Whether there was a state to resume from; it is read."""
         path = self.out / _STATE
         if not path.is_file():
             return False
@@ -345,7 +343,6 @@ def _write_embedding(embedding: Embedding, path: Path) -> None:
 
 
 def _with_embedding(model: Sam, scene: Scene, path: Path) -> SamEncodedScene:
-    """A scene with its embedding read from the cache."""
     from safetensors.torch import load_file
 
     try:
@@ -378,7 +375,6 @@ class NocChange:
 
     @property
     def significant(self) -> bool:
-        """Whether the interval excludes zero."""
         return self.difference.low > 0 or self.difference.high < 0
 
 

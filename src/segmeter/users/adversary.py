@@ -153,7 +153,6 @@ def valid_pixels(observation: Observation, positive: bool) -> Mask:
 
 
 def request_with(observation: Observation, click: Click) -> Request:
-    """The request if this were the next click."""
     prompts = (*observation.prompts, click)
     state = None if observation.last is None else observation.last.state
     keeps = state is not None and keeps_state(observation.encoded, prompts, observation.protocol)

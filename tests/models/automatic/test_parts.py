@@ -275,9 +275,6 @@ def test_sam_2_cleans_logits_at_their_own_size() -> None:
         ({"crops": 9}, "at most 6 layers"),
         ({"score": float("nan")}, "score is a finite number"),
         ({"protocol": "proper"}, "no protocol .proper.; it is published or corrected"),
-        ({"grids": (np.zeros((0, 2)),)}, "grid 0 is not a list of points"),
-        ({"grids": (np.full((1, 2), 2.0),)}, "x and y each in 0..1"),
-        ({"grids": (np.full((1, 2), 0.5),), "crops": 1}, "need 2 grids"),
     ],
 )
 def test_wrong_options_are_refused_in_one_sentence(wrong: dict[str, Any], said: str) -> None:

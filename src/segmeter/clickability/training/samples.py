@@ -94,7 +94,6 @@ class TrainingSample:
     show: Callable[[], Shown]
 
     def clicks(self, shape: tuple[int, int]) -> npt.NDArray[np.int64]:
-        """The clicks as pixels of an image of another size."""
         return np.asarray(self.points * np.array(shape) // self.sizes, dtype=np.int64)
 
 

@@ -81,8 +81,6 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How the network is trained."""
-
     name: ProtocolName
     rate: float  # largest learning rate
     backbone_rate: float = 1.0  # factor on the rate of a backbone that was trained before
@@ -124,7 +122,6 @@ RECIPES = {
 
 
 def recipe(name: str) -> Recipe:
-    """A recipe by name."""
     if name not in RECIPES:
         hint = suggestion(name, RECIPES)
         raise NotFound(f"no recipe '{name}';{hint} there are {', '.join(RECIPES)}")

@@ -56,7 +56,6 @@ class Files:
         return [(p.name, images_in(p)) for p in sorted(self.masks.iterdir()) if p.is_dir()]
 
     def files(self) -> list[Path]:
-        """All files, for a digest."""
         own = [self.frames] if self.frames.is_file() else images_in(self.frames)
         return own + [file for _, files in self.objects() for file in files]
 

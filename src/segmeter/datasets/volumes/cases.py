@@ -65,8 +65,6 @@ class Naming:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options for all cases of a folder."""
-
     labelling: Labelling = field(default_factory=Labelling)
     channel: int | str | None = None
     window: Window | None = None
@@ -93,7 +91,6 @@ class Case:
         return self.dicom.open() if self.dicom else open_stored(self.images[0])
 
     def files(self) -> list[Path]:
-        """All files, DICOM slices too."""
         dicom = (*self.dicom.slices, *self.dicom.structures) if self.dicom else ()
         held = (*self.images, *self.labels.values(), *self.parts.values(), *(f.path for f in dicom))
         return list(dict.fromkeys(held))
@@ -161,7 +158,6 @@ class FileVolume(Volume):
         return len(self.case.images) if len(self.case.images) > 1 else self.case.image.channels
 
     def _head(self) -> SceneHeader:
-        """From the image's header alone."""
         self._channel()
         return self.grid.header(self._channels)
 
@@ -301,7 +297,6 @@ def options_of(
     modality: str = "",
     patient: str = "",
 ) -> Options:
-    """Options as given by the user, checked."""
     if grid not in ("affine", "shape"):
         raise BadInput(f"{what}: grid={grid} is neither affine nor shape")
     try:

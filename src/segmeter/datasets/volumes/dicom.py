@@ -95,7 +95,6 @@ class Series(Stored):
         )
 
     def headers(self) -> list[Any]:
-        """The attributes of each slice, without its pixels."""
         with named_errors(self.path, _DAMAGED):
             return [_record(file, stop_before_pixels=True) for file in self.files]
 

@@ -102,7 +102,6 @@ def targets_in(labels: npt.NDArray[Any], rule: Labelling, what: str = "a map") -
 
 
 def chosen(classes: Sequence[str], name: str) -> bool:
-    """Whether a class is one of those asked for; all are where none is named."""
     called = (name.casefold(), name.casefold().removeprefix("label-"))
     return not classes or any(one.casefold() in called for one in classes)
 

@@ -51,7 +51,6 @@ class Layout:
     unused: dict[str, list[Part]] = field(default_factory=dict)
 
     def leave(self, reason: str, parts: Sequence[Part]) -> None:
-        """Note parts of the data that are not used."""
         if parts:
             self.unused.setdefault(reason, []).extend(parts)
 
@@ -176,7 +175,6 @@ def _two_folders(folder: Path) -> Layout | None:
 
 
 def _same_folder(folder: Path) -> Layout:
-    """Labels and images in one folder."""
     files = _volumes(folder)
     words = {p: _LABEL_WORDS.search(case_name(p)) for p in files}
     labels = [p for p in files if words[p] or p.name.lower().endswith(_LABEL_FILES)]

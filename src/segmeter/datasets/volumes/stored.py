@@ -69,12 +69,11 @@ class Grid:
     (4, 3, 1)
     """
 
-    size: tuple[int, int, int]
+    size: tuple[int, ...]
     affine: Affine
 
     def __init__(self, size: Sequence[int], affine: npt.ArrayLike) -> None:
-        first, second, third = (int(n) for n in size)
-        object.__setattr__(self, "size", (first, second, third))
+        object.__setattr__(self, "size", tuple(map(int, size)))
         matrix = np.asarray(affine, dtype=np.float64)
         matrix.flags.writeable = False
         object.__setattr__(self, "affine", matrix)
@@ -96,7 +95,7 @@ class Grid:
         return self
 
     @cached_property
-    def axes(self) -> tuple[tuple[int, int, int], tuple[bool, bool, bool]]:
+    def axes(self) -> tuple[tuple[int, ...], tuple[bool, ...]]:
         """World axis (0 right, 1 anterior, 2 superior) of each file axis; which are flipped.
 
         The nearest rotation to the affine's directions (by SVD) is made; file axes go in order
@@ -110,12 +109,12 @@ class Grid:
         kept = strengths > strengths.max() * 3 * np.finfo(np.float64).eps
         rotation = left[:, kept] @ right[kept]
         entries = np.abs(rotation)
-        world, flipped, free = [0, 0, 0], [False] * 3, [True] * 3
+        world, flipped = [0, 0, 0], [False] * 3
         for axis in np.argsort(-entries.max(axis=0), kind="stable"):
-            chosen = int(np.where(free, entries[:, axis], -1).argmax())
+            chosen = int(entries[:, axis].argmax())
             world[axis], flipped[axis] = chosen, bool(rotation[chosen, axis] < 0)
-            free[chosen] = False
-        return (world[0], world[1], world[2]), (flipped[0], flipped[1], flipped[2])
+            entries[chosen] = -1  # taken
+        return tuple(world), tuple(flipped)
 
     @property
     def code(self) -> str:
@@ -124,17 +123,15 @@ class Grid:
         return "".join(("LPI" if f else "RAS")[w] for w, f in zip(world, flipped, strict=True))
 
     @property
-    def shape(self) -> tuple[int, int, int]:
+    def shape(self) -> tuple[int, ...]:
         """`(Z, Y, X)` of the scene."""
-        z, y, x = (self.size[axis] for axis in self._order)
-        return z, y, x
+        return tuple(self.size[axis] for axis in self._order)
 
     @property
-    def spacing_mm(self) -> tuple[float, float, float]:
+    def spacing_mm(self) -> tuple[float, ...]:
         """Distance of neighbours along `(z, y, x)`: the norms of the affine's columns."""
         sides = np.linalg.norm(self.affine[:3, :3], axis=0)
-        z, y, x = (float(sides[axis]) for axis in self._order)
-        return z, y, x
+        return tuple(float(sides[axis]) for axis in self._order)
 
     @property
     def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
@@ -161,7 +158,6 @@ class Grid:
         return self.affine @ to_file
 
     def header(self, channels: int = 1) -> SceneHeader:
-        """Header of a scene on this grid."""
         a, b, c, d = ((float(p), float(q), float(r), float(s)) for p, q, r, s in self.scene_affine)
         return SceneHeader("volume", self.shape, self.spacing_mm, (a, b, c, d), channels)
 
@@ -308,17 +304,19 @@ def need(what: str, *packages: str) -> None:
 
 
 def open_nifti(path: Path) -> Stored:
-    """Read and check the header of a `.nii` or `.nii.gz`; extensions behind it are not read.
+    """Read and check the header of a `.nii` or `.nii.gz`.
 
     Scaled values are float32, plain ones keep their type.
     """
     need(f"'{path}'", "nibabel")
     with named_errors(path, "cannot be read as NIfTI"):
-        header = _header(path)
+        import nibabel
+
+        image = nibabel.load(path)
+        header, stored = image.header, image.dataobj
         size = tuple(int(n) for n in header["dim"][1 : 1 + int(header["dim"][0])])
         shape, kind = header.get_data_shape(), header.get_data_dtype()
-        offset, affine = int(header.get_data_offset()), header.get_best_affine()
-        slope, inter = header.get_slope_inter()
+        offset, slope, inter, affine = stored.offset, stored.slope, stored.inter, image.affine
     if kind.kind not in "iufb":
         raise BadInput(f"'{path}': its voxels are '{kind}', not plain numbers; convert the file")
     check_claim(path, size or (0,), kind.itemsize, offset, path.suffix == ".gz")
@@ -335,25 +333,11 @@ def open_nifti(path: Path) -> Stored:
         with named_errors(path, "breaks off or is damaged"):
             raw = np.asarray(proxy[part] if channels > 1 else proxy)
         voxels: npt.NDArray[Any] = raw.reshape(spatial, order="F")
-        if slope is None or (slope == 1 and not inter):
+        if slope == 1 and not inter:
             return voxels
-        return voxels.astype(np.float32) * np.float32(slope) + np.float32(inter or 0.0)
+        return voxels.astype(np.float32) * np.float32(slope) + np.float32(inter)
 
     return Stored(path, Grid(spatial, affine).check(f"'{path}'"), channels, load)
-
-
-def _header(path: Path) -> Any:
-    from nibabel.nifti1 import Nifti1Header
-    from nibabel.nifti2 import Nifti2Header
-
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        raw = file.read(540)
-    first = int.from_bytes(raw[:4], "little"), int.from_bytes(raw[:4], "big")
-    if 540 in first:
-        return Nifti2Header(raw[:540])
-    if 348 in first and len(raw) >= 348:
-        return Nifti1Header(raw[:348])
-    raise ValueError("it does not begin with a NIfTI header")
 
 
 def write_nifti(path: Path, values: npt.NDArray[Any], grid: Grid) -> None:

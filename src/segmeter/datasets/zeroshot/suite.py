@@ -66,8 +66,6 @@ def sampled(
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The part of a dataset that is used."""
-
     sample: int | None = None  # seed of the sample of large sets; None uses everything
     least_area: int = 0  # smaller masks are left out, in pixels after resizing
     most_side: int = 0  # images are reduced to this longest side, never enlarged; 0 leaves them

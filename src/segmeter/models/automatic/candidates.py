@@ -65,7 +65,6 @@ class Logits:
     to: Any  # Enlargement, or what has its measure, masks and values
 
     def measure(self, threshold: float, offset: float) -> Measured:
-        """Areas and boxes at the size of what was looked at."""
         found: Measured = self.to.measure(self.maps, threshold, offset)
         return found
 
@@ -178,7 +177,6 @@ class Kept:
                 yield mine, part.take(self.place[mine])
 
     def masks(self, shape: tuple[int, int], threshold: float) -> list[Mask]:
-        """All masks in the image's frame."""
         made: dict[int, Mask] = {}
         for mine, part in self.groups():
             made |= zip(mine.tolist(), part.masks(threshold), strict=True)

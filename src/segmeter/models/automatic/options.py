@@ -105,7 +105,6 @@ class Options:
             check_choice(name, getattr(self, name), get_args(kind))
 
     def points_in(self, layer: int) -> int:
-        """Points on a side in a crop of a layer."""
         return int(self.points / self.fewer**layer)
 
     def _check_counts(self) -> None:
@@ -124,17 +123,6 @@ class Options:
                 f"automatic masks: {self.points} points on a side, divided by {self.fewer} in each "
                 f"of {self.crops} layers of crops, leave a grid of no points; take more points or "
                 "fewer layers"
-            )
-        for layer, grid in enumerate(self.grids or ()):
-            points = grid.ndim == 2 and grid.shape[1] == 2 and len(grid) > 0
-            if not points or not ((grid >= 0) & (grid <= 1)).all():
-                raise BadInput(
-                    f"automatic masks: grid {layer} is not a list of points, x and y each in 0..1"
-                )
-        if self.grids is not None and len(self.grids) <= self.crops:
-            raise BadInput(
-                f"automatic masks: {self.crops} layers of crops need {self.crops + 1} grids, "
-                f"not {len(self.grids)}"
             )
         if self.offset < 0 or self.overlap < 0:
             raise BadInput("automatic masks: offset and overlap are not negative")

@@ -66,8 +66,6 @@ class Session:
 
 
 class ClickNetEncodedScene:
-    """Predictions for clicks on one image."""
-
     def __init__(self, network: Any, scene: Scene, settings: Settings) -> None:
         self.network, self.settings, self.name = network, settings, scene.name
         self.device = next(network.parameters()).device
@@ -85,7 +83,6 @@ class ClickNetEncodedScene:
         return [MaskPrediction(partial(s.mask, self.settings.threshold), state=s) for s in states]
 
     def session(self, request: Request) -> Session:
-        """The network's input for a request; the first starts from no mask or a given one."""
         state, given = request.state, [p for p in request.prompts if isinstance(p, MaskHint)]
         if state is None and given:
             if not self.network.with_previous:
@@ -98,7 +95,6 @@ class ClickNetEncodedScene:
         return Session(spots, state.probabilities, frame, box)
 
     def movable_clicks(self, requests: Sequence[Request]) -> MovableDiscs:
-        """The same requests with a movable last click, for gradient attacks."""
         return MovableDiscs(self, [self.session(request) for request in requests])
 
     def logits(self, sessions: Sequence[Session], discs: Tensor) -> Tensor:
@@ -117,12 +113,10 @@ class ClickNetEncodedScene:
         return mean[:, 0]
 
     def discs(self, sessions: Sequence[Session]) -> Tensor:
-        """The clicks of sessions with inputs of one size, as the networks know them."""
         moved = [[(*s.frame.into(spot[:2]), spot[2]) for spot in s.spots] for s in sessions]
         return hard_discs(points_tensor(moved).to(self.device), sessions[0].frame.input)
 
     def _probabilities(self, sessions: Sequence[Session]) -> list[Tensor]:
-        """Maps at the image's size, computed group by group of equal input size."""
         found: dict[int, Tensor] = {}
         for part in batches(sessions):
             group = [sessions[i] for i in part]

@@ -39,8 +39,6 @@ def _normed(convolution: nn.Conv2d, *more: nn.Module) -> nn.Sequential:
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3, 1x1 with a residual; four times as many channels come out."""
-
     expansion = 4
 
     def __init__(self, inputs: int, planes: int) -> None:
@@ -64,8 +62,6 @@ class Bottleneck(nn.Module):
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions with a residual."""
-
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.conv1 = conv3x3(channels, channels)
@@ -209,8 +205,6 @@ def _ones(*widths: int) -> nn.Sequential:
 
 
 class _Scale(nn.Module):
-    """Multiplies by the size of one learnt number."""
-
     def __init__(self) -> None:
         super().__init__()
         self.scale = nn.Parameter(torch.full((1,), 0.05))
@@ -231,13 +225,12 @@ class _Extractor(HRNet):
         self.cls_head = nn.Conv2d(2 * ocr_width, 1, 1)
         self.aux_head = _normed(nn.Conv2d(channels, channels, 1), nn.ReLU(), last)
 
-    def forward(self, image: Tensor, clicks: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits and auxiliary logits at a quarter of the resolution."""
+    def forward(self, image: Tensor, clicks: Tensor) -> Tensor:
+        """Logits at a quarter of the resolution."""
         everything = self.features(image, clicks)
-        auxiliary = self.aux_head(everything)
         features = self.conv3x3_ocr(everything)
-        mixed = self.ocr_distri_head(features, gather(features, auxiliary))
-        return self.cls_head(mixed), auxiliary
+        context = gather(features, self.aux_head(everything))
+        return self.cls_head(self.ocr_distri_head(features, context))
 
 
 class RitmNetwork(nn.Module):
@@ -260,11 +253,8 @@ class RitmNetwork(nn.Module):
         self.feature_extractor = _Extractor(shape.width, shape.small, shape.ocr_width)
 
     def forward(self, image: Tensor, maps: Tensor) -> Tensor:
-        return enlarge(self.both(image, maps)[0], image.shape[-2:])
-
-    def both(self, image: Tensor, maps: Tensor) -> tuple[Tensor, Tensor]:
-        """The logits and the auxiliary logits as the head gives them."""
-        return self.feature_extractor(normalised(image, *_COLOURS), self.maps_transform(maps))
+        seen = normalised(image, *_COLOURS), self.maps_transform(maps)
+        return enlarge(self.feature_extractor(*seen), image.shape[-2:])
 
 
 _WINDOW_PX = 224
@@ -301,7 +291,6 @@ class _Backbone(nn.Module):
         return F.interpolate(table, size=grid, mode="bicubic", align_corners=False)
 
     def _windows(self, grid: tuple[int, int]) -> tuple[int, int]:
-        """Sides of the windows, in patches."""
         side = _WINDOW_PX // self.patch
         down, across = grid[0] // side, grid[1] // side
         if down < 1 or across < 1 or grid[0] % down or grid[1] % across:
@@ -316,8 +305,6 @@ _Norm = partial(nn.GroupNorm, 1)  # over all channels and pixels of one image
 
 
 class _Neck(nn.Module):
-    """One resolution made into four."""
-
     def __init__(self, dim: int, outs: tuple[int, int, int, int]) -> None:
         super().__init__()
         c4, c8, c32 = max(2 * outs[0], dim // 2), max(outs[1], dim // 2), max(outs[3], 2 * dim)
@@ -385,9 +372,5 @@ class SimpleClickNetwork(nn.Module):
         self.head = _Head(shape.neck, shape.head)
 
     def forward(self, image: Tensor, maps: Tensor) -> Tensor:
-        return enlarge(self.small(image, maps), image.shape[-2:])
-
-    def small(self, image: Tensor, maps: Tensor) -> Tensor:
-        """The logits as the head gives them."""
         tokens = self.backbone(normalised(image, *_COLOURS), self.patch_embed_coords(maps))
-        return self.head(self.neck(tokens))
+        return enlarge(self.head(self.neck(tokens)), image.shape[-2:])

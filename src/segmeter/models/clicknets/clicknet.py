@@ -61,7 +61,6 @@ class ClickNet(CheckpointModel):
         super().__init__(card, weights, device)
 
     def check(self) -> None:
-        """Refuse weights of another network by names and shapes alone."""
         containers.check(files(self.weights_path)[0], self.shape, self.name)
 
     @cached_property

@@ -93,7 +93,6 @@ def load(path: Path, shape: Shape, name: str) -> Any:
 
 
 def _refuse_shape(path: Path, shape: Shape, name: str, stated: Shape | None) -> None:
-    """Refuse a container that states another shape."""
     if stated is not None and stated != shape:
         named = _name(RITM | SIMPLECLICK, lambda s: s == stated)
         hint = f"use model '{named}'" if named else "no model here has that shape"

@@ -328,19 +328,17 @@ def refined(encoded: SamEncodedScene, points: Points, candidates: Logits) -> Log
     device = encoded.network.device
     maps = torch.as_tensor(candidates.maps, device=device).clamp(-MOST_FEEDBACK, MOST_FEEDBACK)
     clicks = torch.tensor(points[candidates.places], dtype=torch.float32, device=device)
-    parts, start = [], 0
+    given, parts = (maps, clicks, torch.from_numpy(candidates.places)), []
     step = min(together(device), 128)  # with images of their own from the start
-    for own, some in zip(torch.split(maps, step), torch.split(clicks, step), strict=True):
+    for own, some, places in zip(*(torch.split(column, step) for column in given), strict=True):
         dense = encoded.network.prompts.masks(own[:, None])
         logits, scores = encoded.decode(encoded.encode_clicks(some), dense)
         shown = torch.zeros(len(logits), dtype=torch.long, device=device)
         if encoded.network.second:
             shown = (1 + scores[:, 1:].argmax(dim=1)).where(stability(logits[:, 0]) < STABLE, 0)
-        rows = torch.arange(len(logits), device=device)
-        parts.append((logits[rows, shown], scores[rows, shown], rows + start))
-        start += len(some)
-    again = _gathered(encoded, parts)
-    return replace(again, places=candidates.places[again.places])
+        score = scores.take_along_dim(shown[:, None], 1)[:, 0]
+        parts.append((chosen_of(logits, shown), score, places))
+    return _gathered(encoded, parts)
 
 
 def _gathered(encoded: SamEncodedScene, parts: list[tuple[Tensor, Tensor, Tensor]]) -> Logits:

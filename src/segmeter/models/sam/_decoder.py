@@ -167,7 +167,6 @@ class Embedding:
     quality: Tensor | None = None
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Embedding:
-        """The same with all tensors changed alike."""
         fine, quality = self.fine, self.quality
         return Embedding(
             change(self.cells),
@@ -429,8 +428,6 @@ def mask_downscaling(
 
 
 class Perceptron(nn.Module):
-    """Three linear layers with ReLU between."""
-
     def __init__(self, width: int, inner: int, out: int) -> None:
         super().__init__()
         sizes = pairwise((width, inner, inner, out))

@@ -85,8 +85,6 @@ class SamPrediction:
     RefinesCandidates,
 )
 class SamEncodedScene:
-    """Predictions from one embedding."""
-
     graphs = True
     """Whether a GPU may replay captured graphs; predictions are the same without."""
 
@@ -111,7 +109,6 @@ class SamEncodedScene:
 
     @property
     def nbytes(self) -> int:
-        """Memory that the embedding takes, in bytes."""
         own = self.embedding
         return sum(t.nbytes for t in (own.cells, *(own.fine or ()), own.quality) if t is not None)
 
@@ -221,7 +218,6 @@ class SamEncodedScene:
     refined = refined
 
     def movable_clicks(self, requests: Sequence[Request]) -> MovablePoints:
-        """The same requests with a movable last click, for gradient attacks."""
         return MovablePoints(self, requests)
 
     def tokens(self, prompts: Sequence[Prompt]) -> tuple[list[Point], list[int]]:
@@ -264,7 +260,6 @@ class SamEncodedScene:
 def encoded_images(
     network: SamNetwork, frame: Frame, images: Sequence[Pixels], policy: Policy
 ) -> list[SamEncodedScene]:
-    """Images of one size after one pass of the encoder."""
     with torch.no_grad():
         pixels = torch.cat([frame.enter(image, network.device) for image in images])
         whole = network.encode(pixels)

@@ -251,7 +251,6 @@ _KINDS = {"float": "f4", "float16": "f2", "double": "f8", "int64": "i8", "int32"
 
 
 def _as_taken(array: npt.NDArray[Any], entry: Any) -> npt.NDArray[Any]:
-    """An array in the type that a graph's input has."""
     kind = entry.type.removeprefix("tensor(").removesuffix(")")
     if kind == "uint8":
         return np.asarray(np.rint(array).clip(0, 255), dtype=np.uint8)

@@ -246,7 +246,6 @@ class TinyVit(nn.Module):
 
 
 def _normed(width: int, out: int, side: int = 1, stride: int = 1, groups: int = 1) -> nn.Sequential:
-    """Convolution without bias, then batch norm."""
     convolution = nn.Conv2d(width, out, side, stride, side // 2, groups=groups, bias=False)
     return named(c=convolution, bn=nn.BatchNorm2d(out))
 

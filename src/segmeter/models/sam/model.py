@@ -98,7 +98,6 @@ class Sam(weight_files.CheckpointModel):
         return self.encode_together([scene])[0]
 
     def encode_together(self, images: Sequence[Scene]) -> list[SamEncodedScene]:
-        """Embed images of one size in one pass of the encoder."""
         from segmeter.models.sam._encoded import encoded_images
         from segmeter.models.sam._prompt_batches import Policy
         from segmeter.models.sam._resizing import Padded
@@ -122,7 +121,6 @@ class Sam(weight_files.CheckpointModel):
         return Policy(threshold=0.5 if first else 0.0, sigmoid=first, half_open=True)
 
     def check(self) -> None:
-        """Refuse other weights by names and shapes alone."""
         if self.kind.family in _HUB_ONLY or self._configured:
             _check_config(self.weights_path, self.kind)
         if self.kind.family in _HUB_ONLY:
@@ -143,7 +141,6 @@ class Sam(weight_files.CheckpointModel):
 
     @property
     def _configured(self) -> bool:
-        """Whether the weights are a folder of Hugging Face."""
         return self.kind.family in _CONFIGS and (self.weights_path / "config.json").is_file()
 
     def _checkpoint(self, *, headers_only: bool = False) -> Checkpoint:

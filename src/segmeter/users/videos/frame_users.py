@@ -57,7 +57,6 @@ class VideoObservation(Observation):
 
     @property
     def first(self) -> int:
-        """The first frame the object appears in."""
         return cast("FrameMasks", self.target.mask).present[0]
 
 
@@ -177,7 +176,6 @@ class ScribbleRobot:
         return t, label_strokes(label_map(truths, t), label_map(shown, t), self.kernel)
 
     def next(self, observation: VideoObservation, rng: np.random.Generator) -> Prompts:
-        """Strokes for the one object of an observation."""
         masks = ([observation.target.mask], [observation.mask])
         drawn = None if observation.given else self.draw(observation, *masks)
         if drawn is None:

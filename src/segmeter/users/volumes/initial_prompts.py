@@ -165,7 +165,6 @@ class PublishedDraws(Draws):
 
 
 def draws_of(protocol: ProtocolName, rng: np.random.Generator) -> Draws:
-    """Random draws of a protocol."""
     return PublishedDraws() if protocol == "published" else Draws(rng)
 
 
@@ -230,13 +229,11 @@ def alternating_points_per_slice(target: Mask, n: int, draws: Draws) -> list[Cli
 
 
 def centre_point_per_slice(target: Mask, centre: Centre = "mass") -> list[Click]:
-    """The middle of the largest component in every slice."""
     slices = {z: target.slice(z) for z in foreground_slices(target)}
     return [Click((z, *centre_of(mask, centre)), True) for z, mask in slices.items()]
 
 
 def _ring(mask: Mask) -> Pixels:
-    """Pixels around a mask that are neither next to it nor far."""
     import cv2
     from skimage.morphology import disk
 
@@ -249,7 +246,6 @@ def _ring(mask: Mask) -> Pixels:
 
 
 def points_per_volume(target: Mask, n: int, draws: Draws) -> list[Click]:
-    """Different random voxels of the target, in drawn order."""
     check_target(target)
     draws.restart()
     return _drawn(target, n, draws)

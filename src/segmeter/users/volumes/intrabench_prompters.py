@@ -99,11 +99,9 @@ class Prompter:
         return "repeat" in self.options and self.options.get("shaken") != 0
 
     def again(self, repeat: int) -> Prompter:
-        """The same prompter with other draws."""
         return replace(self, options={**self.options, "repeat": repeat})
 
     def start(self, **seen: Any) -> Given:
-        """The prompts of the first round, for target, protocol, draws and answers."""
         named = inspect.signature(self.kind.start).parameters
         given = {name: v for name, v in {**seen, **self.options}.items() if name in named}
         return self.kind.start(**given)
@@ -264,7 +262,6 @@ class Refiner:
 
     @property
     def first(self) -> Prompter:
-        """The user who prompts in the first round."""
         spec = Spec.parse(self.start)
         count = {"n": self.n} if self.n else {}
         made = catalogue.users.make(Spec(spec.name, {**count, **spec.options}))

@@ -77,7 +77,6 @@ class Correction:
 
     @classmethod
     def of(cls, clicks: Sequence[Click]) -> Correction | None:
-        """A correction by clicks; None without any."""
         return cls(tuple(clicks)) if clicks else None
 
 
@@ -230,7 +229,6 @@ def _whole_plane(mask: Mask, axis: int, index: int) -> Bits:
 
 
 def _lifted(pixel: Pixel, axis: int, index: int) -> Voxel:
-    """A pixel of a plane as a voxel."""
     row, column = pixel
     return (row, index, column) if axis == 1 else (row, column, index)
 
