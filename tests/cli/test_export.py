@@ -354,3 +354,25 @@ def test_models_whose_names_become_one_have_lists_of_their_own(
     lists = [json.loads(file.read_text()) for file in (tmp_path / "out").rglob("*.json")]
     assert len(lists) == 2
     assert len({len(one["annotations"]) for one in lists}) == 1
+
+
+@pytest.mark.parametrize("kind", ["coco", "cvat"])
+def test_an_export_into_the_folder_of_the_data_leaves_its_images_alone(
+    typed: Any, tmp_path: Path, kind: str
+) -> None:
+    from PIL import Image
+
+    for part in ("images", "masks"):
+        (tmp_path / "data/set" / part).mkdir(parents=True)
+    deep = np.arange(600, dtype=np.uint16).reshape(20, 30) * 100  # 16 bits; exports have 8
+    Image.fromarray(deep).save(tmp_path / "data/set/images/a.png")
+    Image.fromarray((deep > 30000).astype(np.uint8) * 255).save(tmp_path / "data/set/masks/a.png")
+    own = Spec("folder", {"path": str(tmp_path / "data/set")})
+    plan = Plan("noc", (Spec("synthetic-oracle"),), (own,), rounds=1, protocols=("corrected",))
+    run_plan(plan, tmp_path / "run", workers=0)
+    original = (tmp_path / "data/set/images/a.png").read_bytes()
+    words = ("export", tmp_path / "run", "--format", kind, "--out")
+    code, _, err = typed(*words, tmp_path / "data")
+    assert (code, "images/a.png' is there already and differs" in err) == (2, True), err
+    assert (tmp_path / "data/set/images/a.png").read_bytes() == original
+    assert [typed(*words, tmp_path / "out")[0] for _ in range(2)] == [0, 0]

@@ -170,6 +170,9 @@ def test_training_lowers_the_loss_and_writes_weights_that_hold_the_best_decoder(
         assert torch.equal(written[f"mask_decoder.{name}"], value)
     frozen = [name for name in written if not name.startswith("mask_decoder.")]
     assert all(torch.equal(written[name], original[name]) for name in frozen)
+    (tmp_path / "out" / "state.pt").unlink()
+    with pytest.raises(RunConflict, match="holds the weights of a model"):
+        trained(small_sam(), tmp_path / "out", settings)
 
 
 def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(

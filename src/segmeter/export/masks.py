@@ -110,12 +110,19 @@ def _list_image(scene: Scene, place: Path, stem: str, images: bool) -> str:
     """The name of a scene's image in a list; the image itself is written where it is wanted."""
     if isinstance(scene, CocoImage):  # the file itself, under the name that its list has
         if images:
-            write_file(place / scene.records.path, scene.source_file.read_bytes())
+            _put_image(place / scene.records.path, scene.source_file.read_bytes())
         return scene.records.path
     if images:
-        write_file(place / f"{stem}.png", png_bytes(np.asarray(scene.pixels)))
+        _put_image(place / f"{stem}.png", png_bytes(np.asarray(scene.pixels)))
         return f"{stem}.png"
     return scene.file_name or f"{stem}.png"  # the images are in the tool already
+
+
+def _put_image(path: Path, content: bytes) -> None:
+    """Write an image; refused if another is there, such as the 16-bit original."""
+    if path.exists() and path.read_bytes() != content:
+        raise BadInput(f"'{path}' is there already and differs; choose another --out")
+    write_file(path, content)
 
 
 def _exported(row: Mapping[str, Any], scene: Scene, file: str) -> ExportedMask:

@@ -291,6 +291,10 @@ class _Training:
     def resumed(self) -> bool:
         path = self.out / _STATE
         if not path.is_file():
+            if (self.out / WEIGHTS).exists():
+                raise RunConflict(
+                    f"'{self.out}' holds the weights of a model; choose another --out"
+                )
             return False
         try:
             kept = torch.load(path, map_location="cpu", weights_only=True)
