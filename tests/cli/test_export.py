@@ -376,3 +376,29 @@ def test_an_export_into_the_folder_of_the_data_leaves_its_images_alone(
     assert (code, "images/a.png' is there already and differs" in err) == (2, True), err
     assert (tmp_path / "data/set/images/a.png").read_bytes() == original
     assert [typed(*words, tmp_path / "out")[0] for _ in range(2)] == [0, 0]
+
+
+def test_lists_part_images_of_one_name_by_their_folders_and_xml_can_be_read(
+    typed: Any, tmp_path: Path
+) -> None:
+    from xml.etree import ElementTree
+
+    from PIL import Image
+
+    names = ["left/1.png", "right/1.png", "left/x\x01y.png"]
+    for name in names:
+        for part in ("images", "masks"):
+            file = tmp_path / "data" / part / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(255 * np.eye(9, dtype=np.uint8)).save(file)
+    own = Spec("folder", {"path": str(tmp_path / "data")})
+    plan = Plan("noc", (Spec("disc"),), (own,), rounds=1, protocols=("corrected",))
+    run_plan(plan, tmp_path / "run", workers=0)
+    for kind in ("coco", "cvat"):
+        words = ("--format", kind, "--out", tmp_path / "out", "--no-images")
+        assert typed("export", tmp_path / "run", *words)[0] == 0
+    (coco,), (cvat,) = ((tmp_path / "out").rglob(f"*.{kind}") for kind in ("json", "xml"))
+    listed = [image["file_name"] for image in json.loads(coco.read_text())["images"]]
+    assert sorted(listed) == sorted(names)
+    read = [image.get("name") for image in ElementTree.parse(cvat).getroot().iter("image")]
+    assert sorted(map(str, read)) == sorted(name.replace("\x01", "_") for name in names)

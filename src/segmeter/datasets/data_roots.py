@@ -81,7 +81,8 @@ class ImageSet(SceneSet[Path]):
     ) -> None:
         def read(scene: str, image: Path) -> Image:
             lazily = partial(pixels, image), lambda: tuple(targets(scene))
-            return Image(card.name, scene, *lazily, file_name=image.name)
+            file = f"{scene.rpartition('/')[0]}/{image.name}".lstrip("/")  # below its folder
+            return Image(card.name, scene, *lazily, file_name=file)
 
         super().__init__(card, images, read, files)
 

@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from segmeter.datasets.volumes.stored import Grid, write_nifti
 from segmeter.store.local import write_file
 
 _WORD = 8
+_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _RUN_SIZES = (3, 4, 8, 16)  # bits that the length of a run may take
 
 
@@ -168,7 +170,8 @@ def _cvat(path: Path, masks: Sequence[ExportedMask], *_: object) -> None:
                 rle=", ".join(map(str, counts)), left=str(left), top=str(top),
                 width=str(right - left), height=str(bottom - top),
             )  # fmt: skip
-    write_file(path, ElementTree.tostring(root, encoding="unicode", xml_declaration=True).encode())
+    text = ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
+    write_file(path, _NOT_XML.sub("_", text).encode())
 
 
 def brush_rle(bits: npt.NDArray[np.bool_]) -> list[int]:
