@@ -135,6 +135,9 @@ def test_check_names_patients_and_warns_of_level_and_width(typed: Any, tmp_path:
     assert "P1_a of patient P1: " in said
     assert "2 scans of 1 patient\n" in said
     assert "warning" not in said
+    _, said, _ = typed("check", f"{tmp_path}?patient=^P1(?=_a)")
+    assert "1 scan of 1 patient\n" in said
+    assert "1 scan, each counted as a patient: the data names none" in said
 
 
 def test_check_warns_of_dicom_that_cannot_be_exported(typed: Any, tmp_path: Path) -> None:

@@ -148,6 +148,9 @@ def test_ratings_are_compared_as_the_supplement_does(
     assert found.by_images.value == pytest.approx(found.paired.mean)
     assert found.by_images.low <= found.by_images.value <= found.by_images.high
     assert found.mixed.value == pytest.approx(found.paired.mean, abs=0.5)
+    (counted,) = compare_models([r for r in rows if r["role"] == "person" and not r["excluded"]])
+    sure = "significantly above" if counted.mixed.p < 0.05 else "but the lead is not significant"
+    assert f" of 10, {sure}" in page
     for words in ("Krippendorff", "paired t-test", "Wilcoxon", "Testers checked", "ICC(2,1)"):
         assert words in page
 
@@ -180,6 +183,7 @@ def test_people_with_a_model_become_a_run_and_a_cost_model(
     costs = fit_costs(found)
     write_run(found, beside, study.plan, study.stimuli, tmp_path / "run")
     assert "Participants and simulated users on the same objects" in page
+    assert "on the same objects, not tested: 1 image, 6 needed." in page
     codes = {each.person for each in found}
     assert len(codes) == 2
     assert {row["person"] for row in steps} == codes

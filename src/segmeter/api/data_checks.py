@@ -135,18 +135,18 @@ class Findings:
         """Patients of volumes, and warnings, each once."""
         if not self.volumes:
             return []
-        patients = {v.patient or v.scene for v in self.volumes}
-        who = f"{counted(len(self.volumes), 'scan')} of {counted(len(patients), 'patient')}"
-        if not any(v.patient for v in self.volumes):
-            who = (
-                f"{counted(len(self.volumes), 'scan')}, each counted as a patient: the data names "
-                "none; ?patient=PATTERN finds them in the names of scans"
-            )
+        known = [v.patient for v in self.volumes if v.patient]
+        others = counted(len(self.volumes) - len(known), "scan")
+        who = [
+            f"{counted(len(known), 'scan')} of {counted(len(set(known)), 'patient')}",
+            f"{others}, each counted as a patient: the data names none; ?patient=PATTERN finds "
+            "them in the names of scans",
+        ][not known : 1 + (len(known) < len(self.volumes))]
         numbers = [m[1] for name in self.classes if (m := re.fullmatch(r"label-(\d+)", name))]
         named = ",".join(f"{n}:NAME" for n in sorted(numbers, key=int)[:2])
         hint = f"labels have numbers only; name them with ?labels={named} or a dataset.json"
         warned = dict.fromkeys(f"warning: {w}" for v in self.volumes for w in v.warnings)
-        return [who, *([hint] if numbers else []), *warned]
+        return [*who, *([hint] if numbers else []), *warned]
 
 
 def inspect_dataset(data: Dataset, limit: int | None = None) -> Findings:

@@ -177,6 +177,8 @@ def test_its_report_plays_the_video(place: Path, tmp_path: Path) -> None:
     assert page.count("data-play") >= 2
     assert "Hardest moments" in page
     assert "first-frame, mask" in page
+    assert "(not tested: 1 video, 6 needed)." in page
+    assert "resampling videos. Milliseconds" not in page, "one video has no intervals"
     assert len(page) < 6_000_000
 
 

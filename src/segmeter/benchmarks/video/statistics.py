@@ -40,9 +40,17 @@ _PUBLISHED = CostModel()
 Values = Callable[[Tables], Floats]
 
 
-def groups(run: Results) -> list[Tables]:
+class VideoTables(Tables):
+    """Scores of videos, which are what intervals resample."""
+
+    @property
+    def unit(self) -> str:
+        return "video"
+
+
+def groups(run: Results) -> list[VideoTables]:
     """The run's sessions, a line per object and a column per round."""
-    return Tables.load(run, (*NUMBERS, *COUNTS, "seconds_predict", "seconds_encode"))
+    return VideoTables.load(run, (*NUMBERS, *COUNTS, "seconds_predict", "seconds_encode"))
 
 
 def seconds_of(group: Tables, cost: CostModel) -> Floats:
@@ -172,12 +180,14 @@ def _results(found: parts.Findings, apart: Sequence[Difference]) -> Section:
     several = [r for r in leading if not r.user.startswith("first-frame")] or leading
     mine = [r for r in several if r.key[1:] == several[0].key[1:]]
     blocks = parts.best_answer(mine, ("jf",), found.cards, "", apart)
-    note = "95 % intervals from resampling videos."
+    note = "95 % intervals from resampling videos. " if any(r.low < r.high for r in rows) else ""
+    shared = "Milliseconds leave out what an earlier user or protocol of the run had computed."
     for names, stem, caption in (
         (_SHOWN, "video", "J&F after the last round, and what it cost"),
         (_FRAME, "video-frames", "Frame by frame: recall, decay, flicker, clicks obeyed, time"),
     ):
-        table = found.table(stem, rows, names, by=by, who="tracker", caption=caption, note=note)
+        more = note + shared * (names == _FRAME)
+        table = found.table(stem, rows, names, by=by, who="tracker", caption=caption, note=more)
         blocks.append(table)
     text = (
         "J is IoU, F the boundary F of DAVIS, J&F their mean over frames; mean J&F is that over "

@@ -135,7 +135,7 @@ def _prompters(leading: Sets, cards: Mapping[str, Statistic]) -> page.Section:
             ))  # fmt: skip
     text = (
         "The prompter with the highest Dice of each model (first) against its others (second), on "
-        "the same objects; p values are corrected for all prompters of a model (Holm)."
+        "the same objects; p values are corrected for all pairs together (Holm)."
     )
     return page.Section("Prompters compared", text, blocks)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from segmeter.core.benchmarks import too_few
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
@@ -22,6 +23,7 @@ from segmeter.core.sections import (
     Table,
     Value,
 )
+from segmeter.stats.comparisons import difference
 from segmeter.stats.intervals import Resampling
 from segmeter.study.analyses.rating import p_text
 from segmeter.study.drawing import upright
@@ -127,18 +129,18 @@ def _beside(found: Sequence[Interaction], simulated: Sequence[Simulated]) -> Sec
         for clicks in _AFTER:
             scenes, people, robot = paired_differences(found, simulated, user, clicks)
             drawn = Resampling(scenes, seed=(user, clicks))
-            gaps = np.subtract(people, robot)
-            values = [drawn.interval(each) for each in (people, robot, gaps.tolist())]
-            cells = [Value.of(each) for each in values]
+            paired = difference(people, robot, scenes, seed=(user, clicks))
+            gap = paired.interval
+            cells = [Value.of(each) for each in (*map(drawn.interval, (people, robot)), gap)]
             rows.append((user, clicks, len(scenes), *cells, wilcoxon_p(people, robot)))
             if clicks == _TOLD:
-                gap = values[2]
                 better = "above" if gap.value > 0 else "below"
-                sure = "significantly" if gap.low > 0 or gap.high < 0 else "but not significantly"
+                sure = "significantly" if paired.p < 0.05 else "but not significantly"
+                sure = f"{sure} (95 % interval {gap.low:.3f} to {gap.high:.3f})"
                 sentences.append(
                     f"After {_TOLD} clicks the IoU of participants is **{abs(gap.value):.3f}** "
-                    f"{better} that of {user} on the same objects, {sure} (95 % interval "
-                    f"{gap.low:.3f} to {gap.high:.3f})."
+                    f"{better} that of {user} on the same objects, "
+                    f"{too_few(paired.scenes, 'image') or sure}."
                 )
     note = Note(
         "Every object counts once: the mean over its participants against the simulated user's "

@@ -86,11 +86,14 @@ def rating_sections(connection: sa.Connection, plan: Plan) -> list[Section]:
     if not ratings:
         raise BadInput("no rating counts yet: there is nothing to report")
     model = fit_ratings(ratings_of(ratings)) if len(ratings) > 2 + len(plan.conditions) else None
-    sections = [_means(ratings, model), _comparisons(ratings, model)]
+    found = compare_models(ratings, model) if model else []
+    sections = [_means(ratings, model, found), _comparisons(model, found)]
     return [*sections, _agreement(rows, ratings), _time(ratings)]
 
 
-def _means(ratings: Sequence[Rating], model: RatingModel | None) -> Section:
+def _means(
+    ratings: Sequence[Rating], model: RatingModel | None, found: Sequence[Comparison]
+) -> Section:
     by_model = grouped_pairs((row["model"], row["score"]) for row in ratings)
     summaries = {name: rating_summary(scores) for name, scores in sorted(by_model.items())}
     columns = (
@@ -111,17 +114,24 @@ def _means(ratings: Sequence[Rating], model: RatingModel | None) -> Section:
     bars = Bars("Scores", Axis("share of ratings", 0, 1, percent=True), list(summaries), parts)
     means = {name: model.mean(name).value if model else s.mean for name, s in summaries.items()}
     most = max(means.values())
-    best = ", ".join(f"**{name}**" for name, mean in means.items() if math.isclose(mean, most))
-    sentence = f"Masks of {best} have the highest mean rating, {most:.2f} of 10."
+    best = [name for name, mean in means.items() if math.isclose(mean, most)]
+    sentence = f"Masks of **{'**, **'.join(best)}** have the highest mean rating, {most:.2f} of 10"
+    p_values = holm([each.mixed.p for each in found])
+    apart = [e.mixed for e, p in zip(found, p_values, strict=True) if p < 0.05]
+    led = [m.second if m.first in best else m.first for m in apart if {m.first, m.second} & {*best}]
+    if led:
+        sentence += f", significantly above {' and '.join(led)}"
+    elif len(means) > len(best):
+        sentence += ", but the lead is not significant" if found else "; no difference was tested"
     note = Note(
         "Means by the mixed-effects model (95 % interval) allow for strict raters and easy "
         "targets; differences below come from the same model. The plain mean averages all ratings."
     )
-    return Section("Ratings", "", [Answer(sentence), Table("ratings", columns, rows), bars, note])
+    answer, table = Answer(f"{sentence}."), Table("ratings", columns, rows)
+    return Section("Ratings", "", [answer, table, bars, note])
 
 
-def _comparisons(ratings: Sequence[Rating], model: RatingModel | None) -> Section:
-    found = compare_models(ratings, model) if model else []
+def _comparisons(model: RatingModel | None, found: Sequence[Comparison]) -> Section:
     if not model or not found:
         lacking = Note("No two models share two rated targets.", "warning")
         return Section("Comparisons", "", [lacking])
