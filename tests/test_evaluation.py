@@ -245,3 +245,16 @@ def test_a_user_or_measure_that_has_changed_is_not_resumed(tmp_path: Path) -> No
     finally:
         catalogue.users.drop("corner")
         catalogue.measures.drop("above")
+
+
+def test_scores_of_a_measure_that_has_changed_are_computed_again(tmp_path: Path) -> None:
+    run = segmeter.evaluate("disc", "drawn", out=tmp_path / "r", limit=2, rounds=1)
+    try:
+        for value in (0.25, 0.75):
+            measure("constant")(lambda ground_truth, prediction, ignore=None, v=value: v)
+            assert run.score("constant") == 2
+            found = segmeter.open_run(tmp_path / "r").sql("select distinct constant as v from rows")
+            assert found["v"].to_pylist() == [value]
+        assert [run.score("dice"), run.score("dice")] == [2, 0]
+    finally:
+        catalogue.measures.drop("constant")

@@ -14,14 +14,16 @@ from segmeter.core.scenes import Target
 from segmeter.core.sessions import Judge
 from segmeter.engine.jobs import Built, jobs_of
 from segmeter.engine.validation import complete, defined
+from segmeter.runtime.fingerprints import installed
 from segmeter.runtime.remote_files import Roots
-from segmeter.store.compaction import LOOSE, compact, drop_copies
+from segmeter.store.compaction import LOOSE, compact, drop, drop_copies
 from segmeter.store.folder import RunFolder, measure_folder
 from segmeter.store.storage import Address
 
 
 def score_run(address: Address, measure: str, roots: Roots, *, trust: bool = False) -> int:
-    """Add a measure to every finished job of a run; jobs scored before are left alone.
+    """Add a measure to every finished job of a run; jobs scored before are left alone, unless the
+    measure is the user's own.
 
     Measures in millimetres take the spacing from each scene's header. Returns how many jobs
     were scored. Only with `trust` may the run name a benchmark or a dataset in a Python file,
@@ -43,7 +45,13 @@ def score_run(address: Address, measure: str, roots: Roots, *, trust: bool = Fal
         )
     with folder.locked():
         drop_copies(folder)
-        ready = folder.finished() - folder.layout(place).jobs
+        scored = folder.layout(place).jobs
+        if not installed(catalogue.measures.make(measure).function):  # it may have changed since
+            drop(folder, scored, place)
+            for job_id in scored:
+                folder.place.remove(f"{place}/{job_id}.parquet")
+            scored = set()
+        ready = folder.finished() - scored
         left = [job for job in jobs_of(plan, datasets) if job.id in ready]
         for count, job in enumerate(left, 1):
             scene = datasets[str(job.dataset)].load(job.scene)
