@@ -309,9 +309,9 @@ def test_only_a_given_backbone_learns_slower(tmp_path: Path) -> None:
 
 
 def test_wrong_choices_are_named() -> None:
-    with pytest.raises(NotFound, match="did you mean 'corrected'"):
+    with pytest.raises(BadInput, match="did you mean 'corrected'"):
         recipe("correctd")
-    with pytest.raises(NotFound, match="no network size"):
+    with pytest.raises(BadInput, match="no network size"):
         _course(size="huge")
     with pytest.raises(BadInput, match="multiple of 32"):
         _course(frame=100)

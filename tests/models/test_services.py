@@ -352,7 +352,7 @@ def test_brush_masks_are_read_with_runs_and_literals() -> None:
 
 
 def test_addresses_and_protocols_that_cannot_be_are_refused() -> None:
-    with pytest.raises(BadInput, match="protocol=soap is none of segmeter, label-studio"):
+    with pytest.raises(BadInput, match="no protocol 'soap'; it is segmeter, label-studio"):
         catalogue.models.make("http://127.0.0.1:1?protocol=soap")
     with pytest.raises(SegmeterError, match="cannot be reached"):
         catalogue.models.make("http://127.0.0.1:1").encode(drawn_scene())

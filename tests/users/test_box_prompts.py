@@ -40,5 +40,5 @@ def test_boxes_stay_inside_the_image_and_have_their_names():
         assert min(*box.low, *box.high) >= 0
         assert max(*box.low, *box.high) <= 39
     assert catalogue.users.make("box?fit=shaken").name == "shaken-box"
-    with pytest.raises(BadInput, match="jittered or shaken, not 'wide'"):
+    with pytest.raises(BadInput, match="no fit 'wide'; it is tight, loose, jittered or shaken"):
         catalogue.users.make("box?fit=wide")

@@ -228,7 +228,7 @@ def test_wrong_options_are_refused() -> None:
         ClickingGroup(11)
     with pytest.raises(BadInput, match="draws count from 1"):
         ClickingGroup(1, draw=0)
-    with pytest.raises(NotFound, match="did you mean 'uniform'"):
+    with pytest.raises(BadInput, match="did you mean 'uniform'"):
         ClickingGroup(1, map="uniforn")
     with pytest.raises(NotFound, match="needs weights"):
         ClickingGroup(1, map="network")

@@ -26,7 +26,7 @@ from segmeter.clickability.click_files import Row, summarised
 from segmeter.clickability.groups import Draw, Point, drawn_on_prior
 from segmeter.clickability.maps import ClickabilityMap, ClickRegion, ClickSource, Round, prior_on
 from segmeter.clickability.training.samples import TrainingSample
-from segmeter.core.errors import NotFound, suggestion
+from segmeter.core.errors import NotFound, check_choice
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Image, Target
@@ -77,9 +77,7 @@ class FirstRounds:
 
 def check_source(name: str, checkpoint: Path | None = None) -> None:
     """Refuse a source that could not be made, without making it."""
-    if name not in NAMES:
-        hint = suggestion(name, NAMES)
-        raise NotFound(f"no clickability map '{name}';{hint} there are {', '.join(NAMES)}")
+    check_choice("clickability map", name, NAMES)
     if name in _TRAINED and not _needed(name, checkpoint).exists():
         raise NotFound(f"the clickability map '{name}' has no weights at '{checkpoint}'")
 
@@ -144,29 +142,17 @@ def scores_by_key(
     legacy = np.random.RandomState(_SEED)
     found = []
     for sample in training_samples:
+        image, object, wrong = sample.show()
+        error_region, target = Mask.of(wrong > 0.5), Target("1", Mask.of(object))
+        clicks = sample.clicks((image.shape[0], image.shape[1]))
+        if not error_region or len(clicks) < 2:
+            continue
+        scene = Image("clicks", sample.name, image, [target])
+        first = sample.name.endswith("/first")
+        map = source(ClickRegion(scene, target, error_region, first, protocol))
+        values = (map if protocol == "published" else map.on(error_region)).dense()
         rng = legacy if protocol == "published" else generator("judge", sample.name)
-        scores = _scores(sample, source, protocol, rng, rows)
-        if scores is not None:
-            found.append((sample.image, scores))
+        height, width = target.mask.bits.shape
+        sizes = (height, width), rng, protocol, rows, error_region.area
+        found.append((sample.image, compare(clicks, values, *sizes)))
     return found
-
-
-def _scores(
-    sample: TrainingSample,
-    source: ClickSource,
-    protocol: ProtocolName,
-    rng: np.random.Generator | np.random.RandomState,
-    rows: int,
-) -> MapScores | None:
-    image, object, wrong = sample.show()
-    error_region = Mask.of(wrong > 0.5)
-    clicks = sample.clicks((image.shape[0], image.shape[1]))
-    if not error_region or len(clicks) < 2:
-        return None
-    target = Target("1", Mask.of(object))
-    scene = Image("clicks", sample.name, image, [target])
-    first = sample.name.endswith("/first")
-    map = source(ClickRegion(scene, target, error_region, first, protocol))
-    values = (map if protocol == "published" else map.on(error_region)).dense()
-    height, width = target.mask.bits.shape
-    return compare(clicks, values, (height, width), rng, protocol, rows, error_region.area)

@@ -189,8 +189,6 @@ def _over(error_region: Mask, weights: Weights) -> ClickabilityMap:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The prior's four numbers."""
-
     depth: float  # exponent of depth
     spread: float  # standard deviation of the pull to the box's middle, in box sides
     sloppy: float  # share of clicks that jitter
@@ -281,7 +279,6 @@ def jittered(
 
 @cache
 def shipped(round: Round = "first") -> Numbers:
-    """The fitted numbers that come with the package."""
     return Numbers(**{name: entry["value"] for name, entry in table()[round].items()})
 
 

@@ -68,7 +68,6 @@ def _length(value: Any, where: str) -> float:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Every line as a mapping, with its number."""
     with (
         named_errors(path, "cannot be read as CSV or JSON lines"),
         path.open(encoding="utf-8-sig", newline="") as file,

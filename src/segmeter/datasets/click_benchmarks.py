@@ -190,7 +190,6 @@ class _NoObjects(pickle.Unpickler):
 
 
 def read_plain_pickle(path: Path) -> Any:
-    """A pickle that holds built-in values only."""
     with named_errors(path, "is not a plain pickle"), path.open("rb") as file:
         return _NoObjects(file).load()
 

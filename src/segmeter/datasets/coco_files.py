@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -167,8 +167,12 @@ class Index:
     def read(self, places: Places) -> list[Mapping[str, Any]]:
         if isinstance(self.objects, list):
             return [self.objects[place] for place in places.tolist()]
+        found = []
         with self.path.open("rb") as file:
-            return [_cut_out(file, *span) for span in self.objects[places].tolist()]
+            for start, end in self.objects[places].tolist():
+                file.seek(start)
+                found.append(json.loads(file.read(end - start)))
+        return found
 
 
 def index_of(path: Path) -> Index:
@@ -253,11 +257,6 @@ def _facts(thing: Mapping[str, Any]) -> tuple[Any, bool]:
     if "id" not in thing:
         raise ValueError("an object has no 'id'")
     return thing["image_id"], bool(thing.get("iscrowd"))
-
-
-def _cut_out(file: BinaryIO, start: int, end: int) -> Any:
-    file.seek(start)
-    return json.loads(file.read(end - start))
 
 
 def _store(index: Index, file: Path) -> None:

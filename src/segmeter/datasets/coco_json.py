@@ -80,7 +80,6 @@ class CocoImage(Image):
 
     @cached_property
     def records(self) -> CocoRecords:
-        """The records of the image, its objects and all categories in the annotation file."""
         return self._source.records(self.id)
 
     @property

@@ -193,7 +193,6 @@ def printable(name: str) -> str:
 
 
 def read_list(path: Path) -> list[str]:
-    """The names in a text file, one a line."""
     with named_errors(path, "is not text in UTF-8 with a name on each line"):
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     return list(dict.fromkeys(filter(None, map(str.strip, lines))))

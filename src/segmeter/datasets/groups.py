@@ -18,8 +18,6 @@ from segmeter.datasets.image_files import named_errors
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Contents of a groups file: for each mask the group of each attribute."""
-
     path: Path
     attributes: tuple[str, ...]
     masks: Mapping[str, Mapping[str, str]]

@@ -121,12 +121,10 @@ def read_alpha(path: Path) -> npt.NDArray[Any] | None:
 
 
 def is_jpeg(path: Path) -> bool:
-    """Whether a file is a JPEG, which keeps an image's look but not its values."""
     return _head(path).startswith(_JPEG)
 
 
 def has_colour_table(path: Path) -> bool:
-    """Whether a file's pixels are indices into a table of colours."""
     head = _head(path)
     return head.startswith(_PNG) and head[25:26] == b"\x03"
 

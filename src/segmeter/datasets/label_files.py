@@ -311,7 +311,6 @@ class CocoLabels(CocoJson):
         return {name: Path(image.files[0]) for name, image in self._listed.items()}
 
     def pixels(self, scene: str) -> npt.NDArray[np.uint8]:
-        """Objects in white, since there is no image."""
         shown = np.zeros((*self._listed[scene].size, 3), np.uint8)
         for target in self.targets(scene):
             shown[target.mask.dense()] = 255

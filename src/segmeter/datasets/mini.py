@@ -100,7 +100,6 @@ def _checked(scene: str, path: Path, modified_ns: int) -> npt.NDArray[np.uint8]:
 
 
 def _installed(package: str) -> Path:
-    """A package's folder, found without importing it."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         raise NotFound(f"mini: the package '{package}', whose images it shows, is not installed")
@@ -162,8 +161,6 @@ def _drawn_targets(count: int, seed: int, size: int) -> int:
 
 
 class _Canvas:
-    """The grid of one scene and the generator it draws from."""
-
     def __init__(self, size: int, draws: np.random.Generator) -> None:
         self.height, self.width = size, size + size // 4
         self.draws = draws

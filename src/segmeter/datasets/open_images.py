@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.grouping import grouped, grouped_pairs
@@ -25,7 +23,7 @@ from segmeter.datasets.data_roots import card_of, images_below, set_folder
 from segmeter.datasets.groups import read_table
 from segmeter.datasets.image_files import named_errors, read_values
 from segmeter.datasets.zeroshot.mask_readers import Item
-from segmeter.datasets.zeroshot.suite import Listed, Selection
+from segmeter.datasets.zeroshot.suite import Listed, Selection, resized
 
 _TABLE = "test-annotations-object-segmentation.csv"
 _CARD = card_of("open-images")
@@ -68,15 +66,10 @@ def open_images(
 
 
 def _masks(entries: Sequence[tuple[str, str, Path]], size: tuple[int, int]) -> Iterator[Target]:
-    import cv2
-
     for name, label, file in entries:
         values = read_values(file)
         bits = (values if values.ndim == 2 else values.max(axis=2)) > 0
-        if bits.shape != size:
-            small = bits.astype(np.uint8)
-            bits = cv2.resize(small, size[::-1], interpolation=cv2.INTER_NEAREST_EXACT) > 0
-        yield Target(name, Mask.of(np.ascontiguousarray(bits)), label=label)
+        yield Target(name, resized(Mask.of(bits), size), label=label)
 
 
 @dataclass(frozen=True, slots=True)

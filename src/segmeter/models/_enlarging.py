@@ -128,7 +128,6 @@ class Enlargement:
         return [Mask.of(bits) for bits in made]
 
     def values(self, maps: Single) -> Single:
-        """The whole maps `(n, H, W)`, by the steps as they are written down."""
         (inner_y, outer_y), (inner_x, outer_x) = self.steps
         if self.square is not None:
             maps = inner_y.along(inner_x.along(maps, maps.ndim - 1), maps.ndim - 2)

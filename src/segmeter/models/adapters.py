@@ -89,7 +89,6 @@ def no_model(thing: Any, name: str) -> str:
 
 
 def _is_network(made: type) -> bool:
-    """Whether a class is a torch module; torch itself is not imported for it."""
     return any(base.__module__ == "torch.nn.modules.module" for base in made.__mro__)
 
 
@@ -229,7 +228,6 @@ def mask_from(found: Any, shape: Sequence[int], name: str = "predict") -> Mask:
 
 
 def _fault(found: Any, array: npt.NDArray[Any], shape: tuple[int, ...]) -> str:
-    """The fault of a model's output; empty if there is none."""
     if found is None:
         return f"returned nothing; return a mask of shape {shape}"
     if array.dtype == object:
@@ -252,7 +250,6 @@ def _fault(found: Any, array: npt.NDArray[Any], shape: tuple[int, ...]) -> str:
 
 
 def _array(found: Any) -> npt.NDArray[Any]:
-    """Arrays, lists of numbers and tensors as an array; anything else as an object."""
     if hasattr(found, "detach"):  # a torch tensor, perhaps on a GPU
         found = found.detach().cpu()
     try:

@@ -50,8 +50,6 @@ class Detection:
 
 @runtime_checkable
 class Detector(Protocol):
-    """Finds objects of known classes."""
-
     @property
     def card(self) -> ModelCard: ...
 

@@ -263,7 +263,6 @@ def open_graph(path: Path, device: str = "cpu", threads: int = 1, *, optimised: 
 def run_graph(
     session: Any, outputs: Sequence[str] | None, feeds: Mapping[str, npt.NDArray[Any]], name: str
 ) -> list[npt.NDArray[Any]]:
-    """The outputs of a graph for its inputs, all of them where none is named."""
     import onnxruntime
 
     try:

@@ -42,7 +42,6 @@ def open_checkpoint(path: Path, **options: Any) -> Any:
 
 
 def architecture(path: Path) -> str:
-    """The registry's name of the model that a checkpoint file is for."""
     from segmeter.models.checkpoints import read_checkpoint
     from segmeter.models.clicknets.containers import recognise as click_network
 

@@ -22,7 +22,7 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.errors import BadInput, SegmeterError, check_choice
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import round_to_json
@@ -63,10 +63,7 @@ class ServiceModel:
         label: str = "object",
         model: str = "",
     ) -> None:
-        if protocol not in get_args(Protocol):
-            raise BadInput(
-                f"'{address}': protocol={protocol} is none of {', '.join(get_args(Protocol))}"
-            )
+        check_choice("protocol", protocol, get_args(Protocol))
         self.address, self.protocol, self.label = address.rstrip("/"), protocol, label
         self.model = model
         self.line = Line(self.address, float(timeout))
@@ -109,8 +106,6 @@ class ServiceModel:
 
 
 class _Remote:
-    """An image at a service that speaks our protocol; states stay there under names."""
-
     def __init__(self, model: ServiceModel, scene: Scene) -> None:
         self.model, self.scene = model, scene
         self.image = self._sent()

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import GivesLater, GivesPrompts, Team, capable
-from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.errors import check_choice
 from segmeter.core.models import EncodedScene, Request, render
 from segmeter.core.prompts import Box, Prompt
 from segmeter.core.scenes import Target
@@ -93,8 +93,7 @@ class BoxThenClicks:
     fit: str = "tight"
 
     def __post_init__(self) -> None:
-        if self.fit not in _FITS:
-            raise BadInput(f"a box is tight, loose, jittered or shaken, not '{self.fit}'")
+        check_choice("fit", self.fit, _FITS)
 
     @property
     def name(self) -> str:
@@ -136,8 +135,6 @@ class TrainingPrompts:
 
 @dataclass(frozen=True, slots=True)
 class BoxTrial:
-    """A box that was tried and what came of it."""
-
     box: Box
     iou: float
 

@@ -50,7 +50,6 @@ def centre_click(observation: Observation) -> Click | None:
 
 
 def centre_clicks(observations: Sequence[Observation]) -> list[Found]:
-    """The centre clicks of many observations, found together."""
     clicked = [tuple(_pixel(p) for p in s.prompts if isinstance(p, Click)) for s in observations]
     predictions = [(s.target, s.mask, done) for s, done in zip(observations, clicked, strict=True)]
     sides = zip(observations, deepest_sides(predictions), clicked, strict=True)
@@ -126,7 +125,6 @@ def pixel_at(mask: Mask, index: int) -> tuple[int, ...]:
 
 
 def unclicked(region: Mask, prompts: Sequence[Prompt]) -> Mask:
-    """The pixels of a region that were not clicked before."""
     clicked = {_pixel(p) for p in prompts if isinstance(p, Click)}
     bits = region.bits.copy()
     for pixel in clicked:

@@ -321,12 +321,12 @@ def test_the_centre_click_counts_millimetres_not_slices() -> None:
     ("name", "sentence"),
     [
         ("points-per-slice?n=0", "1 or more prompts"),
-        ("point-interpolation?centre=middle", "box, the mass or the edt"),
+        ("point-interpolation?centre=middle", "no centre .middle.; it is box, mass or edt"),
         ("box-interpolation?shaken=-1", "0 or more pixels"),
-        ("scribble-refinement?earlier=maybe", "kept or forgotten"),
+        ("scribble-refinement?earlier=maybe", "no earlier .maybe.; it is keep or forget"),
         ("scribble-refinement?start=centre-click", "starts with a prompter of volumes"),
-        ("scribble-refinement?drawn=dots", "points or as a stroke"),
-        ("centre-points-per-volume?along=y", "along z or x"),
+        ("scribble-refinement?drawn=dots", "no drawn .dots."),
+        ("centre-points-per-volume?along=y", "no along .y.; it is z or x"),
     ],
 )
 def test_wrong_options_are_refused_in_one_sentence(name: str, sentence: str) -> None:

@@ -174,7 +174,6 @@ def _cells(values: npt.NDArray[np.generic], cell: int, margin: int) -> Grid:
 
 
 def _running(grid: npt.NDArray[np.floating]) -> tuple[Grid, Grid]:
-    """Running sums of the two marginals."""
     rows, columns = (np.cumsum(grid.sum(axis=1 - k, dtype=np.float64)) for k in (0, 1))
     return rows.astype(np.float32), columns.astype(np.float32)
 

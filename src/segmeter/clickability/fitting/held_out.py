@@ -61,7 +61,6 @@ class HeldOut:
     covered: float
 
     def error(self, statistic: str) -> float:
-        """Mean absolute error of what was predicted."""
         return float(np.abs(self.seen[statistic] - self.predicted[statistic]).mean())
 
     def correlation(self, statistic: str) -> float:
@@ -69,7 +68,6 @@ class HeldOut:
 
 
 def held_out(name: str, cases: Sequence[Case], fit: Fit) -> HeldOut:
-    """Test a fit on a dataset's targets."""
     predicted = [expect(case.shape, fit.numbers) for case in cases]
     seen = _columns(cases, _SEEN)
     baselines = {}
@@ -84,7 +82,6 @@ def held_out(name: str, cases: Sequence[Case], fit: Fit) -> HeldOut:
 
 
 def markdown(held: Sequence[HeldOut], whole: Fit, later: CorrectionFit | None) -> str:
-    """The tables of a calibration."""
     parts = [fitted_table(held, whole), _tested(held)]
     if later is not None:
         parts.append(_later(later))
@@ -135,7 +132,6 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 
 def _number(fit: Fit | CorrectionFit, name: str) -> str:
-    """A fitted number with its interval."""
     low, high = fit.interval(name)
     return f"{getattr(fit.numbers, name):.3g} ({low:.3g} to {high:.3g})"
 

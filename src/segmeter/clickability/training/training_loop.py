@@ -32,7 +32,7 @@ from torch.utils.data import DataLoader
 from segmeter.clickability._segnext import SIZES, Clickability
 from segmeter.clickability.network import FRAME, read_tensors, save
 from segmeter.clickability.training.samples import TrainingSample, TrainingSamples
-from segmeter.core.errors import BadInput, BadWeights, NotFound, RunConflict, suggestion
+from segmeter.core.errors import BadInput, BadWeights, RunConflict, check_choice
 from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import fingerprint, generator
 
@@ -51,8 +51,16 @@ def load_backbone(network: Clickability, path: Path) -> None:
     """
     backbone = cast(nn.Module, network.encoder_decoder.backbone)
     wanted = backbone.state_dict()
-    counts = {name: v for name, v in wanted.items() if name.endswith("num_batches_tracked")}
-    given = counts | _tensors(path)
+    state, _ = read_tensors(path)
+    inner = state.get("state_dict", state)
+    if not isinstance(inner, dict):
+        raise BadWeights(f"'{path.name}' holds no tensors by name")
+    given = {name: v for name, v in wanted.items() if name.endswith("num_batches_tracked")}
+    for name, value in inner.items():
+        if isinstance(value, Tensor):
+            for prefix in _PREFIXES:
+                name = name.removeprefix(prefix)
+            given[name.replace(".dwconv.dwconv.", ".dwconv.")] = value
     lost = [name for name in wanted if name not in given]
     advice = "choose the network size that fits the file"
     if lost:
@@ -62,21 +70,6 @@ def load_backbone(network: Clickability, path: Path) -> None:
     except RuntimeError as error:
         reason = str(error).splitlines()[-1].strip().rstrip(".")
         raise BadWeights(f"'{path.name}': {reason}; {advice}") from None
-
-
-def _tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a checkpoint, which may be one level down under `state_dict`."""
-    state, _ = read_tensors(path)
-    inner = state.get("state_dict", state)
-    if not isinstance(inner, dict):
-        raise BadWeights(f"'{path.name}' holds no tensors by name")
-    found = {}
-    for name, value in inner.items():
-        if isinstance(value, Tensor):
-            for prefix in _PREFIXES:
-                name = name.removeprefix(prefix)
-            found[name.replace(".dwconv.dwconv.", ".dwconv.")] = value
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +115,7 @@ RECIPES = {
 
 
 def recipe(name: str) -> Recipe:
-    if name not in RECIPES:
-        hint = suggestion(name, RECIPES)
-        raise NotFound(f"no recipe '{name}';{hint} there are {', '.join(RECIPES)}")
+    check_choice("recipe", name, RECIPES)
     return RECIPES[name]
 
 
@@ -141,9 +132,7 @@ class Course:
     backbone: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.size not in SIZES:
-            hint = suggestion(self.size, SIZES)
-            raise NotFound(f"no network size '{self.size}';{hint} there are {', '.join(SIZES)}")
+        check_choice("network size", self.size, SIZES)
         if self.frame < 64 or self.frame % 32:
             raise BadInput(f"the frame is a multiple of 32, at least 64, not {self.frame}")
 

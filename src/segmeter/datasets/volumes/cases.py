@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.capabilities import KnowsItsScan, capable
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.scenes import SceneHeader, Target, Volume
 from segmeter.datasets.volumes.dicom import DicomSeries, Series, read_structures
 from segmeter.datasets.volumes.labels import Labelling, chosen, targets_in, whole_numbers
@@ -75,8 +75,6 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Files of one case."""
-
     id: str
     images: tuple[Path, ...] = ()  # a file for each channel, or one with all of them
     labels: Mapping[str, Path] = field(default_factory=dict)  # by annotator, empty if unknown
@@ -102,6 +100,7 @@ class FileVolume(Volume):
 
     def __init__(self, case: Case, dataset: str, options: Options) -> None:
         self.case, self._options = case, options
+        self.window = options.window
         super().__init__(
             dataset, case.id, self._voxels, self._targets_of_patient, header=self._head
         )
@@ -123,11 +122,6 @@ class FileVolume(Volume):
     def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
         """As the files count: a series by its instance numbers, other files by index from 0."""
         return self.case.image.slice_numbers
-
-    @property
-    def window(self) -> Window | None:
-        """The range of values that was asked for, None when all were."""
-        return self._options.window
 
     @property
     def has_frame_of_reference(self) -> bool:
@@ -297,8 +291,7 @@ def options_of(
     modality: str = "",
     patient: str = "",
 ) -> Options:
-    if grid not in ("affine", "shape"):
-        raise BadInput(f"{what}: grid={grid} is neither affine nor shape")
+    check_choice("grid", grid, ("affine", "shape"))
     try:
         re.compile(patient)
     except re.error as error:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import morphology
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 from segmeter.datasets.mask_files import masks_of_values
@@ -45,8 +45,7 @@ class Labelling:
 
     def check(self, what: str) -> Labelling:
         """Refuse unknown options, and classes that are none of those named."""
-        if self.kind not in ("organ", "instance"):
-            raise BadInput(f"{what}: kind={self.kind} is neither organ nor instance")
+        check_choice("kind", self.kind, ("organ", "instance"))
         if self.components not in (0, 6, 18, 26):
             raise BadInput(f"{what}: components={self.components} is none of 6, 18 and 26")
         known = [name for v, name in self.names.items() if v not in self.excluded]

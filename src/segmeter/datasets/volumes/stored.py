@@ -233,7 +233,6 @@ class Stored:
 
     @property
     def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
-        """As the file counts its slices."""
         return self.grid.slice_numbers
 
 

@@ -48,8 +48,6 @@ _CITATION = (
 
 
 class VolumeSet(SceneSet[Case]):
-    """Cases of one layout, listed by names and read one by one."""
-
     def __init__(self, card: DatasetCard, layout: Layout, options: Options) -> None:
         def read(_: str, case: Case) -> FileVolume:
             return FileVolume(case, card.name, options)
@@ -238,27 +236,22 @@ class ChallengeCase(Volume):
     """One case; its modality is the beginning of its name."""
 
     window = None
+    slice_numbers = SCENE_NUMBERS
 
     def __init__(self, dataset: str, path: Path, ground_truth: Path) -> None:
         def targets() -> list[Target]:
             return targets_in(_volume(ground_truth, "gts"), Labelling(), f"'{ground_truth}'")
 
         self.path, voxels = path, partial(_volume, path, "imgs")
+        first = path.stem.partition("_")[0]
+        self.modality = "PT" if first == "PET" else first
         super().__init__(dataset, path.stem, voxels, targets, header=self._head)
-
-    @property
-    def modality(self) -> str:
-        return {"PET": "PT"}.get(first := self.path.stem.partition("_")[0], first)
 
     @cached_property
     def grid(self) -> Grid:
         """The grid of its arrays, which have no affine: axes as those of the scene."""
         z, y, x = self.header.spacing_mm or (1.0, 1.0, 1.0)
         return Grid(self.shape[::-1], np.diag((x, y, z, 1.0)))
-
-    @property
-    def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
-        return SCENE_NUMBERS
 
     def _head(self) -> SceneHeader:
         spacing = read_member(self.path, "spacing")

@@ -365,5 +365,4 @@ def _polygons(outlines: Any) -> Iterable[list[float]]:
 
 
 def _by_file_name(folder: Path) -> dict[str, Path]:
-    """Images anywhere under a folder, by file name."""
     return by_name(images_below(folder), lambda path: path.name, "have one name")

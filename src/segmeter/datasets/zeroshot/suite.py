@@ -135,7 +135,7 @@ def _targets(name: str, item: Item, selection: Selection) -> Iterator[Target]:
                 f"{size_in_words(target.mask.shape)} but its image is {size_in_words(size)};"
                 " resize it or leave the scene out"
             )
-        mask = _resized(target.mask, _reduced(size, selection.most_side))
+        mask = resized(target.mask, _reduced(size, selection.most_side))
         wanted = selection.category in (None, target.label)
         if mask and wanted and mask.area >= selection.least_area:
             yield replace(target, mask=mask)
@@ -159,7 +159,8 @@ def _reduced(size: tuple[int, ...], most_side: int) -> Size:
     return max(1, round(height * scale)), max(1, round(width * scale))
 
 
-def _resized(mask: Mask, size: Size) -> Mask:
+def resized(mask: Mask, size: Size) -> Mask:
+    """A mask at another size, by nearest neighbours."""
     if mask.shape == size:
         return mask
     import cv2

@@ -100,7 +100,6 @@ def _refuse_shape(path: Path, shape: Shape, name: str, stated: Shape | None) -> 
 
 
 def read(path: Path) -> tuple[Mapping[str, Any], Shape | None]:
-    """The tensors of a file, and the shape its container describes, if it is one."""
     content = opened(path, True, _INERT)
     if path.suffix == ".safetensors":
         return content, None

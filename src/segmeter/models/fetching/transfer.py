@@ -274,7 +274,6 @@ _LIMIT = 1 << 24
 
 
 def source_archive(package: str, version: str) -> str:
-    """The address of a package's source archive on the user's index."""
     page = f"{index_url().rstrip('/')}/{_normal(package)}/"
     try:
         with opened(page, {"Accept": "text/html"}) as answer:

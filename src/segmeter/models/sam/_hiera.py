@@ -166,7 +166,6 @@ class _Attention(nn.Module):
 
 
 def _halved(x: Tensor) -> Tensor:
-    """The largest of each two by two pixels of `(B, h, w, C)`."""
     return F.max_pool2d(x.permute(0, 3, 1, 2), 2, 2).permute(0, 2, 3, 1)
 
 

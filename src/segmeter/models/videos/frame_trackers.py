@@ -75,8 +75,6 @@ class FrameStore:
 
 @capable(TracksObjects)
 class EncodedVideo:
-    """A video that a tracker follows objects in."""
-
     def __init__(self, video: Video) -> None:
         self.video = video
 
@@ -84,7 +82,6 @@ class EncodedVideo:
         raise NotImplementedError
 
     def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
-        """The object in all frames, from all prompts `(t, y, x)` at once."""
         found = []
         for request in requests:
             track = self.begin()
@@ -282,7 +279,6 @@ def _flow(
 
 
 def on_videos(model: Model) -> Model:
-    """A tracker: the model itself, or hand-over with an image model."""
     if "video" in model.card.abilities:
         return model
     by = next((b for b in ("box", "click", "mask") if b in model.card.abilities), "box")

@@ -103,7 +103,6 @@ class MemoryVideo(shared.EncodedVideo):
         return MemoryTrack(self)
 
     def features(self, t: int) -> Any:
-        """The embedding of a frame, as transformers caches it."""
         import torch
 
         def encoded() -> SimpleNamespace:

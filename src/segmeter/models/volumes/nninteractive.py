@@ -63,7 +63,6 @@ class NnInteractive:
 
     @cached_property
     def session(self) -> Any:
-        """The package's session, with its network loaded; coordinates are the array's indices."""
         device = weight_files.pick_device(self._device)
         with _alone():
             package: Any = importlib.import_module("nnInteractive.inference.inference_session")
@@ -91,7 +90,6 @@ class NnInteractiveEncodedScene:
         self._sent: tuple[Prompt, ...] = ()
 
     def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
-        """One request at a time; earlier prompts are repeated if they differ."""
         with self.model.alone(), _alone():
             return [MaskPrediction(self._one(request.prompts)) for request in requests]
 

@@ -67,7 +67,6 @@ class _Clicks:
     clicks: int
 
     def later(self, observation: VideoObservation) -> int | None:
-        """The next frame to click in; None to stop."""
         return None
 
     def next(self, observation: VideoObservation, rng: np.random.Generator) -> Prompts:

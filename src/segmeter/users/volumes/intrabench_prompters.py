@@ -15,7 +15,7 @@ from segmeter.core import catalogue
 from segmeter.core.action_counts import Effort
 from segmeter.core.capabilities import CountsEffort, ForgetsPrompts, GivesPrompts, capable
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName, Request, render
 from segmeter.core.prompts import Click, Prompt, Prompts, Scribble
@@ -196,12 +196,8 @@ def _made(kind: Kind, **given: Any) -> Prompter:
         value = options.get(name, least)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise BadInput(f"a prompter {what}, not {value!r}")
-    if options.get("centre", "box") not in ("box", "mass", "edt"):
-        raise BadInput(
-            f"a centre is that of the box, the mass or the edt, not '{options['centre']}'"
-        )
-    if options.get("along", "z") not in ("z", "x"):
-        raise BadInput(f"centre points are ordered along z or x, not '{options['along']}'")
+    check_choice("centre", options.get("centre", "box"), ("box", "mass", "edt"))
+    check_choice("along", options.get("along", "z"), ("z", "x"))
     return Prompter(kind, options)
 
 
@@ -250,10 +246,8 @@ class Refiner:
     drawn: Literal["points", "stroke"] = "points"
 
     def __post_init__(self) -> None:
-        if self.earlier not in ("keep", "forget"):
-            raise BadInput(f"earlier prompts are kept or forgotten, not '{self.earlier}'")
-        if self.drawn not in ("points", "stroke"):
-            raise BadInput(f"a scribble is drawn as points or as a stroke, not '{self.drawn}'")
+        check_choice("earlier", self.earlier, ("keep", "forget"))
+        check_choice("drawn", self.drawn, ("points", "stroke"))
         self.first  # noqa: B018  # refuses a start that is none
 
     @property

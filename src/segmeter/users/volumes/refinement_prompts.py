@@ -67,8 +67,6 @@ def _outline(ground_truth: Bits) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """A correction and how it came about."""
-
     clicks: tuple[Click, ...]  # one for each voxel
     stroke: Scribble | None = None  # the same in drawing order; None for single points
     negative: bool = False  # false positives were corrected
