@@ -155,7 +155,7 @@ def test_the_answer_names_a_difference_in_obedience_only_if_it_is_significant() 
         for model, share in (("a", 50.0), ("b", 70.0))
     }
     told = followed_sentence([d], rows)
-    assert told.startswith("**b** obeys 70 % of clicks, **a** 50 %")
+    assert told.startswith("**b** obeys 70 % of prompts, **a** 50 %")
     assert not followed_sentence([replace(d, p_holm=0.2)], rows)
 
 

@@ -113,6 +113,10 @@ def test_power_grows_with_the_effect(typed: Typed, tmp_path: Path) -> None:
     wide = typed(*small, "--effect", "5", "--sd", "rest=30", "--sd", "person=0")[1]
     assert float(wide.split()[1]) < float(large.split()[1])
     assert "with rest=30 person=0): person 0, target 1.2" in wide
+    assert "one condition" not in wide
+    path.write_text('kind = "rate"\n[[masks]]\nname = "a"\n')
+    alone = typed(*small, "--effect", "1")[1]
+    assert "the plan has one condition; this is the power of a study that compares two" in alone
     for wrong in ("people=1", "rest=-1", "rest=much"):
         code, _, said = typed(*small, "--effect", "5", "--sd", wrong)
         assert (code, f"--sd {wrong}" in said) == (2, True)

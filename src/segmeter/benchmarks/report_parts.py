@@ -72,8 +72,8 @@ def difference_table(
     columns[P_VALUE] = lambda d: None if d.too_few else d.p_holm
     columns[page.Column("conclusion")] = lambda d: _conclusion(d, cards[d.statistic].better, shown)
     note = (
-        f"Differences are first minus second, with 95 % intervals from resampling {units}; p is "
-        f"two-sided, by exchanging the two {pairs[0]} within {units}."
+        f"Differences are first minus second, with 95 % intervals over {units}; p is two-sided, "
+        f"by exchanging the two {pairs[0]} within {units}."
     )
     return page.Table.of(name, found, columns, caption, note)
 

@@ -116,7 +116,7 @@ def followed_notes(run: Results) -> Sequence[page.Block]:
 def followed_sentence(
     differences: Iterable[Difference], rows: Mapping[tuple[str, str], SummaryRow]
 ) -> str:
-    """Which model obeys more clicks, where that is significant; empty where it is not.
+    """Which model obeys more clicks (boxes, too), where that is significant; else empty.
 
     `rows` are those of the summary, by model and statistic.
     """
@@ -127,7 +127,7 @@ def followed_sentence(
     one = d if d.value > 0 else d.turned
     shares = [rows[model, d.statistic].value for model in (one.first, one.second)]
     return (
-        f"**{one.first}** obeys {shares[0]:.0f} % of clicks, **{one.second}** {shares[1]:.0f} %, "
+        f"**{one.first}** obeys {shares[0]:.0f} % of prompts, **{one.second}** {shares[1]:.0f} %, "
         "which is **significant**."
     )
 

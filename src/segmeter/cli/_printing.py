@@ -243,7 +243,8 @@ def _legend(rows: Sequence[segmeter.SummaryRow], cards: Sequence[Any], rounds: i
     if not capped:
         return first
     names = ", ".join(dict.fromkeys(capped))
-    cap = f"clicks of {names} are only the cap of {rounds} rounds: no goal was reached earlier"
+    cap = counted(rounds, "round")
+    cap = f"clicks of {names} are only the cap of {cap}: no goal was reached earlier"
     return [*first, *textwrap.wrap(cap, 80, subsequent_indent="  ", break_on_hyphens=False)]
 
 

@@ -162,6 +162,8 @@ def power(
     )
     source, given = f"as in {pilot}" if pilot else "assumed", f", with {' '.join(sd)}" if sd else ""
     typer.echo(f"standard deviations ({source}{given}): {spreads}")
+    if len(read.conditions) < 2:
+        typer.echo("the plan has one condition; this is the power of a study that compares two")
 
 
 @study_app.command()

@@ -22,13 +22,14 @@ def text_width(text: str) -> float:
 
 
 def shortened(text: str, room: float) -> str:
-    """A text that fits into so many pixels, cut where it must be.
+    """A text that fits into so many pixels; a longer one loses its middle, as names end apart.
 
     >>> shortened("a long name", 80.0), shortened("a long name", 40.0)
-    ('a long name', 'a lon…')
+    ('a long name', 'a l…me')
     """
     letters = int(room / _LETTER)
-    return text if len(text) <= letters else text[: letters - 1] + "…"
+    half = max(1, (letters - 1) // 2)
+    return text if len(text) <= letters else f"{text[: letters - 1 - half]}…{text[-half:]}"
 
 
 _FLAT = 1e-8  # values this near to each other are drawn as equal: ticks have ten decimals

@@ -186,7 +186,8 @@ def _caption(
     protocol: str,
 ) -> str:
     scored = {place: set(_counts(rows).values()) for place, rows in places.items()}
-    counts = ", ".join(f"{names.get(d, d)}: n = {max(n)}" for (d, _), n in scored.items())
+    sizes = (f"{names.get(d, d)}: n = {max(n)}" for (d, _), n in scored.items())
+    counts = ", ".join(dict.fromkeys(sizes))  # once for all users
     users = ", ".join(dict.fromkeys(user for _, user in places if user))
     ran = f"{rounds_text(run)} by {users}, " if users else ""
     warning = (

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from segmeter.core.sections import Note, Section
+from segmeter.core.wording import counted
 from segmeter.report.page import Page, render
 from segmeter.study.analyses.clicking import click_sections
 from segmeter.study.analyses.interacting import interact_sections
@@ -55,7 +56,8 @@ def _exclusions(connection: sa.Connection, plan: Plan) -> Section:
     answers = ", ".join(f"{name} {many}" for name, many in flags.most_common()) or "none"
     listed = ", ".join(f"{name} {many}" for name, many in people.most_common()) or "none"
     text = (
-        f"{excluded} of {len(screened)} participants were excluded by rules that do not look at "
-        f"the condition. Flags of participants: {listed}. Flags of {len(rows)} answers: {answers}."
+        f"Excluded by rules that do not look at the condition: {excluded} of "
+        f"{counted(len(screened), 'participant')}. Flags of participants: {listed}. Flags of "
+        f"{counted(len(rows), 'answer')}: {answers}."
     )
     return Section("Exclusions", "", [Note(text)])

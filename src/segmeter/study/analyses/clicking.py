@@ -47,7 +47,8 @@ _SHOWN = 12
 def click_sections(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> list[Section]:
     """The analyses of RClicks and TETRIS on a study's own clicks."""
     every = trial_rows(connection, plan)
-    trials = [row for row in every if row["answered"] is not None and not row["training"]]
+    answered = [row for row in every if row["answered"] is not None and not row["training"]]
+    trials = [row for row in answered if not row["check"]]
     counted = counted_rows(connection, plan)
     if not counted:
         raise BadInput("no click counts yet: there is nothing to report")
@@ -120,7 +121,8 @@ def _counts(plan: Plan, trials: Rows, counted: Rows) -> Section:
     note = Note(
         f"A click counts if it lies on its target or within {100 * rules.radius:g} % of the "
         f"image's diagonal of it, has no flag ({', '.join(rules.exclude)}), and "
-        f"{plan.batch_minimum} clicks of its batch lie on their targets."
+        f"{plan.batch_minimum} clicks of its batch lie on their targets. "
+        "Attention checks are left out."
     )
     return Section("Collected clicks", "", [Answer(sentence), table, note])
 
@@ -215,7 +217,7 @@ def _images(counted: Rows, stimuli: Stimuli) -> Section:
         shown_images.append(
             Illustration(
                 shown.pixels,
-                f"**{target}** in {scene}, {len(rows)} clicks",
+                f"**{target}** in {scene}, {len(rows)} click{'s'[: len(rows) > 1]}",
                 size=shown.size,
                 outlines=[Outline(shown.targets[target].mask, "ground_truth")],
                 prompts=[Click((row["y"] - 0.5, row["x"] - 0.5)) for row in rows[:60]],
