@@ -139,3 +139,13 @@ def test_a_tie_goes_to_the_annotator_for_whom_the_answer_was_right() -> None:
     something = score_pair([far[0]], Truths([far[1]]), "corrected", 1)
     assert best_annotator([nothing, something], "corrected").annotator == 1
     assert best_annotator([nothing, something], "published").annotator == 0
+
+
+def test_who_answers_nothing_where_there_is_something_has_an_f1_of_zero() -> None:
+    mask = Mask.box((9, 9), (0, 0), (4, 4))
+    pairs = [
+        score_pair([], Truths([mask]), "corrected"),
+        score_pair([mask], Truths([]), "corrected"),
+    ]
+    found = concept_scores(sums_of(pairs).sum(axis=0), "corrected")
+    assert [float(found[name]) for name in ("positive-micro-f1", "il-f1", "cgf1")] == [0, 0, 0]

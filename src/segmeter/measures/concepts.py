@@ -193,7 +193,8 @@ def _harmonic(precision: Floats, recall: Floats, e: float) -> Floats:
     if e:
         return np.asarray(2 * precision * recall / (precision + recall + e))
     both = _ratio(2 * precision * recall, precision + recall)
-    return np.where((precision == 0) & (recall == 0), 0.0, both)
+    # Also of who answers nothing: precision is 0/0, but 2 TP / (2 TP + FP + FN) is 0.
+    return np.where((recall == 0) & ~(precision > 0), 0.0, both)
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
