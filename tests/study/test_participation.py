@@ -16,6 +16,7 @@ import pytest
 import sqlalchemy as sa
 
 from segmeter.study import database as db
+from segmeter.study.analyses import study_page
 from segmeter.study.assignment import latin_square
 from segmeter.study.exports import archive, export, meanings, participant_rows, trial_rows
 from segmeter.study.plan import Recruiting
@@ -286,7 +287,9 @@ def test_practice_gives_feedback_and_a_check_hides_in_the_batch(
     with study.database.snapshot() as connection:
         rows = [row for row in trial_rows(connection, study.plan) if not row["training"]]
         now, clicked = progress(connection), heat_targets(connection)
+        page = study_page(connection, study.plan, study.stimuli)
     assert [row["check"] for row in rows].count(True) == 1
+    assert f"of {len(rows) - 1} clicks of 1 participant count" in page, "a check is no click"
     assert {row["scene"] for row in rows if not row["check"]} == {"astronaut"}
     assert [row["counts"] for row in rows if row["check"]] == [False]
     # The conductor's page leaves the two practice clicks out.

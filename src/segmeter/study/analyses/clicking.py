@@ -14,6 +14,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from segmeter.clickability import click_files
+from segmeter.core import wording
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped_pairs
 from segmeter.core.models import PROTOCOLS
@@ -112,9 +113,9 @@ def _counts(plan: Plan, trials: Rows, counted: Rows) -> Section:
     )
     batches = {row["batch"]: row["batch_state"] for row in trials}
     dropped = sum(state == "dropped" for state in batches.values())
-    people = len({row["person"] for row in trials})
+    people = wording.counted(len({row["person"] for row in trials}), "participant")
     sentence = (
-        f"**{len(counted)}** of {len(trials)} clicks of {people} participants count; "
+        f"**{len(counted)}** of {len(trials)} clicks of {people} count; "
         f"{dropped} of {len(batches)} batches were dropped."
     )
     rules = plan.validity
@@ -217,7 +218,7 @@ def _images(counted: Rows, stimuli: Stimuli) -> Section:
         shown_images.append(
             Illustration(
                 shown.pixels,
-                f"**{target}** in {scene}, {len(rows)} click{'s'[: len(rows) > 1]}",
+                f"**{target}** in {scene}, {wording.counted(len(rows), 'click')}",
                 size=shown.size,
                 outlines=[Outline(shown.targets[target].mask, "ground_truth")],
                 prompts=[Click((row["y"] - 0.5, row["x"] - 0.5)) for row in rows[:60]],
