@@ -107,6 +107,16 @@ def test_a_run_may_lie_at_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("asked", [{"limit": -1}, {"sample": 0}, {"limit": 2.5}, {"rounds": -1}])
+def test_a_wrong_number_is_refused_before_anything_is_written(
+    asked: dict[str, Any], tmp_path: Path
+) -> None:
+    (name, value) = next(iter(asked.items()))
+    with pytest.raises(BadInput, match=f"{name} is a whole number from ., not {value}"):
+        segmeter.evaluate("disc", "drawn", out=tmp_path / "run", **asked)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_misspelt_protocol_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no protocol 'sond'"):
         segmeter.evaluate("synthetic-oracle", "drawn", out=tmp_path / "r", protocols="sond")

@@ -147,7 +147,8 @@ class RunEstimate:
             size = f"{e.rows:.0f} rows and {size_text(e.bytes)} per scene"
             sentences.append(printable(f"{what}; run here on {e.device} in {seconds} s, {size}"))
         cost = self.cost
-        work = f"{cost.jobs} jobs, {cost.encodings} encodings, {cost.predictions} predictions"
+        made = {"job": cost.jobs, "encoding": cost.encodings, "prediction": cost.predictions}
+        work = ", ".join(counted(many, noun) for noun, many in made.items())
         time, hands = time_text(cost.seconds), counted(cost.workers, "worker")
         size = f"{size_text(cost.bytes)} on the disk; nothing was written"
         return [*sentences, work, f"about {time} with {hands} like this machine, {size}"]

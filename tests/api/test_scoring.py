@@ -231,3 +231,13 @@ def test_labels_of_volumes_beyond_32_bits_stay_apart(tmp_path: Path) -> None:
         nibabel.save(file, tmp_path / name / "case.nii.gz")
     run = segmeter.score(tmp_path / "network", tmp_path / "truth", out=tmp_path / "run")
     assert [row["target"] for row in run.rows()] == ["1", str(2**32 + 1)]
+
+
+def test_folders_of_one_name_are_told_apart_by_their_parents(tmp_path: Path) -> None:
+    for above in ("truth", "net"):
+        (tmp_path / above / "masks").mkdir(parents=True)
+        cv2.imwrite(str(tmp_path / above / "masks" / "a.png"), blobs(1, (40, 50)))
+    run = segmeter.score(
+        tmp_path / "net/masks", tmp_path / "truth/masks", measures=["iou"], out=tmp_path / "run"
+    )
+    assert {(row.model, row.dataset) for row in run.summary()} == {("net/masks", "masks")}

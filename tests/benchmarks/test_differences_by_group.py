@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import segmeter
 from segmeter.benchmarks.breakdown import (
     Key,
     differences_by_group,
@@ -64,6 +65,17 @@ def test_pairs_of_a_measure_are_corrected_over_all_groups(run: Run) -> None:
     assert len(mine) == 3
     assert [g.difference.p_holm for g in mine] == holm([g.difference.p for g in mine])
     assert {g.comparisons for g in mine} == {3}
+
+
+def test_one_group_of_two_datasets_is_tested_as_the_whole_run(tmp_path: Path) -> None:
+    run = segmeter.evaluate(
+        ["disc", "synthetic-noisy"], ["drawn?count=6", "drawn?count=7&seed=1"],
+        out=tmp_path / "run", rounds=2, protocols="corrected", progress=False,
+    )  # fmt: skip
+    file = tmp_path / "groups.csv"
+    keys = run.sql("select distinct scene, target from rows").to_pylist()
+    file.write_text("mask,group\n" + "".join(f"{k['scene']}/{k['target']},all\n" for k in keys))
+    assert [g.difference for g in run.compare(groups=file)] == run.compare()
 
 
 def test_one_group_of_all_targets_is_the_whole(run: Run, tmp_path: Path) -> None:

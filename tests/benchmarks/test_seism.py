@@ -41,6 +41,7 @@ from segmeter.measures.hierarchies import partition_at
 from segmeter.measures.partitions import scores
 from segmeter.measures.tables import regions
 from segmeter.models.partitioners import Quadtree
+from segmeter.report.writing import warned
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run
 
@@ -164,6 +165,14 @@ def test_a_folder_becomes_a_method_and_people_come_along(tmp_path: Path) -> None
     np.save(tmp_path / "mine" / "2018.npy", np.zeros((321, 481), int))
     segmenters = Seism().plan(plan).segmenters
     assert [s.name for s in segmenters] == ["results", "people"]
+
+
+def test_people_alone_are_no_test_and_a_run_of_them_has_a_report(tmp_path: Path) -> None:
+    assert not Seism().plan(Plan("seism", (), (Spec("bsds500"),), kind="method")).segmenters
+    plan = Plan("noc", (Spec("disc"),), (Spec("drawn"),), rounds=1, limit=1)
+    run_plan(plan, tmp_path / "run", workers=0)
+    (section,) = warned(Run.open(tmp_path / "run"), [])
+    assert "no results" in section.text
 
 
 def test_wrong_input_is_named(tmp_path: Path) -> None:

@@ -167,8 +167,12 @@ def test_clicks_at_the_cap_are_called_so(typed: Typed, tmp_path: Path) -> None:
     code, told, err = typed("run", "noc", "-m", "disc", "-d", "mini", "--limit", 1,
                             "--rounds", 2, "--workers", 0, "--out", out)  # fmt: skip
     assert code == 0, err
-    assert "clicks of disc are only the cap of 2 rounds: no goal was reached earlier" in told
+    assert "noc@90 of disc is the cap of 2 rounds: no object reached the goal earlier" in told
     assert "with --objects N --hourly-rate R: hours and money for N objects" in told
+    _, told, _ = typed("run", "noc", "-m", "disc", "-m", "synthetic-oracle", "-d", "mini", "-d",
+                       "drawn", "--limit", 1, "--rounds", 2, "--workers", 0,
+                       "--out", tmp_path / "two")  # fmt: skip
+    assert "\nnoc@90 of disc (drawn), disc (mini) is the cap of 2 rounds: no object reached" in told
     code, _, err = typed("report", out)
     assert code == 0, err
     assert "that of disc is mostly this cap" in (out / "report.html").read_text()

@@ -50,7 +50,7 @@ def test_a_folder_goes_by_its_own_name_in_the_terminal(
     _, out, err = typed("run", "noc", "-m", "synthetic-oracle", "-m", "disc", "-d", "own",
                         "--rounds", 2, "--workers", 0, "-o", "r")  # fmt: skip
     told = out + err
-    told += "".join(typed("compare", "r")[1:])
+    told += "".join(typed("compare", "r")[1:]) + typed("runs", ".")[1]
     assert "own" in told
     assert "folder?path" not in told
     assert "1 images" not in told

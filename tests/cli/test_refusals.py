@@ -34,6 +34,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("clicks fit", "--click-tables, or --clicks with --dataset"),
         ("measures meta --figure map.doc", "must end in .svg, .png or .pdf"),
         ("check disc --limit 3", "are for data, and 'disc' is a model"),
+        ("check disk --limit 3", "no file, folder, dataset or model 'disk'; did you mean 'disc'?"),
+        ("check grabcut --limit 3 --data /nowhere", "'/nowhere'"),
         ("fetch dics", "did you mean 'disc'?"),
     ],
 )

@@ -68,6 +68,7 @@ def test_our_service_gives_the_rows_of_the_library(tmp_path: Path) -> None:
         assert model.card.family == "service"
         assert check(model, drawn_scene()) == []
         assert run(address, tmp_path / "service") == run("disc?radius=9", tmp_path / "library")
+        assert segmeter.check(address).kind == "model"
 
 
 def test_a_label_studio_backend_gives_the_rows_of_the_library(tmp_path: Path) -> None:

@@ -89,19 +89,19 @@ def check(
     (True, ())
     """
     placed = isinstance(thing, str | Path) and (Path(thing).is_dir() or is_address(thing))
-    if placed and RunFolder(str(thing)).begun:  # every file of it is read completely
+    if placed and not entry_of_path(str(thing)) and RunFolder(str(thing)).begun:
         run = Run.open(str(thing))
-        wrong = run.verify()
+        wrong = run.verify()  # reads every file completely
         sentences = tuple(f"{file}: {why}" for file, why in wrong.items())
         jobs = len(run.folder.finished())
         return Check(str(thing), "run", sentences, damaged=wrong, jobs=jobs)
-    if _is_data(thing):
+    if _is_data(thing, for_data := page is not None or limit is not None):
         return _check_data(thing, data, limit, page)
-    if page is not None or limit is not None:
-        raise BadInput(f"--page and --limit are for data, and '{thing}' is a model; leave them out")
     made = _model(thing, weights)
+    if for_data:
+        raise BadInput(f"--page and --limit are for data, and '{thing}' is a model; leave them out")
     name = thing if isinstance(thing, str) else made.card.name
-    tell(f"{name}: checking the rules that every model must follow")
+    tell(f"{name}: checking the rules that every model must follow{_twin(name)}")
     faults = problems_of(made)
     about = described(name) if isinstance(thing, str) else []
     own = not isinstance(thing, str) or ".py:" in thing
@@ -155,15 +155,20 @@ def _model(thing: Any, weights: str | Path | None) -> Any:
         raise NotFound(f"no file, folder, dataset or model '{thing}';{hint}".rstrip(";")) from error
 
 
-def _is_data(thing: Any) -> bool:
-    """A dataset, a folder, or the name of a dataset and of no model."""
+def _twin(name: str) -> str:
+    """How to check the dataset of the same name, if there is one."""
+    return "; --limit or --page check the dataset" * (name in catalogue.datasets.names())
+
+
+def _is_data(thing: Any, preferred: bool) -> bool:
+    """A dataset, a folder, or the name of a dataset, and of no model unless data is `preferred`."""
     if not isinstance(thing, str | Path):
         return hasattr(thing, "scenes")
     plain = str(thing).partition("?")[0]
     if ".py:" in str(thing) or entry_of_path(plain) is not None:
         return False
     return is_own_data(plain) or (
-        plain in catalogue.datasets.names() and plain not in catalogue.models.names()
+        plain in catalogue.datasets.names() and (preferred or plain not in catalogue.models.names())
     )
 
 

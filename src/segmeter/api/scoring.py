@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,7 +60,10 @@ def score(
         models = [Predictions(path, name) for name, path in predictions.items()]
     else:
         several = [predictions] if isinstance(predictions, str | Path) else list(predictions)
-        models = [Predictions(path) for path in several]
+        ends = [Path(path).resolve().parts[-2:] for path in (*several, ground_truth)]
+        used = Counter(end[-1] for end in ends)  # twice in pred/masks and truth/masks
+        names = ["/".join(end) if used[end[-1]] > 1 else "" for end in ends]
+        models = [Predictions(*pair) for pair in zip(several, names, strict=False)]
     return evaluate(
         models, labels_at(ground_truth), benchmark="masks", measures=measures, out=out,
         protocols="corrected", options={**(options or {}), "instances": instances},

@@ -223,7 +223,7 @@ def differences_by_group(
         for group in sorted(members)
         for d in benchmark.differences(run.only(set(members[group])))
     ]
-    family = attrgetter("dataset", "user", "protocol", "statistic")
+    family = attrgetter("protocol", "statistic")
     corrected = corrected_together([d for _, d in found], family)
     counts = Counter(map(family, corrected))
     return [

@@ -403,7 +403,7 @@ def best_answer(
             card = cards[name]
             best = (min if card.better == "lower" else max)(mine, key=lambda row: row.value)
             word = "lowest" if card.better == "lower" else "highest"
-            has = f"has the {word} {card.title}" if compared else f"has a {card.title} of"
+            has = f"has the {word} {card.title}" if compared else f"has {card.title}"
             place = f"{', ' if compared else ' '}on {', '.join(filter(None, best.key[1:3]))}"
             opening = f"{'; ' if said else ''}**{best.model}** {has}{',' if compared else ''} "
             ending = ("" if place == told else place) + (f" ({protocol})" if several else "")

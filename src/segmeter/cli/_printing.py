@@ -48,7 +48,7 @@ def say(sentence: str) -> None:
 def say_answer(sentence: str) -> None:
     """Print the conclusions of a report in lines of a terminal; nothing if there are none."""
     for line in sentence.splitlines():
-        print(textwrap.fill(printable(line), 80, break_long_words=False))
+        print(textwrap.fill(printable(line), 80, break_long_words=False, break_on_hyphens=False))
 
 
 def progress_line(text: str, *, lasting: bool) -> None:
@@ -239,13 +239,15 @@ def _legend(rows: Sequence[segmeter.SummaryRow], cards: Sequence[Any], rounds: i
     first = ["; ".join([*ranges, *seconds])] if ranges or seconds else []
     # Interactions of volumes, of which fewer are not better by themselves, have no cap.
     counts = {card.name for card in cards if card.effort == "clicks" and card.better}
-    capped = [short(r.model) for r in rows if r.statistic in counts and r.value >= rounds]
-    if not capped:
-        return first
-    names = ", ".join(dict.fromkeys(capped))
-    cap = counted(rounds, "round")
-    cap = f"clicks of {names} are only the cap of {cap}: no goal was reached earlier"
-    return [*first, *textwrap.wrap(cap, 80, subsequent_indent="  ", break_on_hyphens=False)]
+    capped = [r for r in rows if r.statistic in counts and r.value >= rounds]
+    parts = [f for f in ("dataset", "user") if len({getattr(r, f) for r in rows}) > 1]
+    for name, here in grouped(capped, attrgetter("statistic")).items():
+        places = [", ".join(getattr(r, f) for f in parts) for r in here]
+        who = (short(r.model) + f" ({p})" * bool(p) for r, p in zip(here, places, strict=True))
+        cap = f"{name} of {', '.join(dict.fromkeys(who))} is the cap of "
+        cap += f"{counted(rounds, 'round')}: no object reached the goal earlier"
+        first += textwrap.wrap(cap, 80, subsequent_indent="  ", break_on_hyphens=False)
+    return first
 
 
 def _shortened(model: str) -> str:

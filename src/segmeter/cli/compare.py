@@ -111,7 +111,8 @@ def _conclusion(found: Sequence[segmeter.Difference]) -> str:
     count = sum(d.significant for d in found)
     many = counted(len(found), "difference")
     if found and all(d.too_few for d in found):
-        return f"{many} {found[0].too_few}"
+        most = ": at most " if len({d.cases for d in found}) > 1 else ": "
+        return f"{many} {max(found, key=attrgetter('cases')).too_few.replace(': ', most)}"
     if not count:
         return f"none of {many} is significant (at 5 %, Holm-corrected)"
     return f"{count} of {many} {'is' if count == 1 else 'are'} significant (at 5 %, Holm-corrected)"

@@ -85,7 +85,7 @@ def _print_proposals(measured: Measured) -> None:
 
 def _print(measured: Measured) -> None:
     cards = measure_cards()
-    table = Table("measure", "value", "better", "what it says", title=measured.title, box=None)
+    table = Table("measure", "value", "better", "meaning", title=measured.title, box=None)
     for name, value in measured.values.items():
         if name.startswith(_COUNTS):
             continue  # for programs: the table has the shares

@@ -51,7 +51,7 @@ def _print_runs(found: Sequence[Any]) -> None:
         jobs = f"{facts.done}/{'?' if facts.jobs is None else facts.jobs}"
         failed = f"\n{facts.errors} failed" if facts.errors else ""
         models = "\n".join(map(short, facts.models))
-        data = "\n".join(map(short, facts.datasets))
+        data = "\n".join(map(_short_data, facts.datasets))
         day = facts.last[:16].replace("T", "\n")
         size, name = size_text(facts.bytes), f"{facts.run}\n{facts.benchmark}"
         lines.append((name, models, data, jobs + failed, day, size))
@@ -64,9 +64,14 @@ def _print_numbers(numbers: Sequence[dict[str, Any]], measure: str) -> None:
     lines = []
     for n in numbers:
         model = f"{short(n['model'])}\n{n['protocol']}"
-        data = "\n".join(filter(None, (short(n["dataset"]), n["user"])))
+        data = "\n".join(filter(None, (_short_data(n["dataset"]), n["user"])))
         value = "" if n["value"] is None else f"{n['value']:.2f}"
         if n["low"] != n["high"] and None not in (n["low"], n["high"]):
             value += f"\n{n['low']:.2f}–{n['high']:.2f}"
         lines.append((n["run"], model, data, value, str(n["targets"])))
     print_rows(("run", "model\nprotocol", "dataset\nuser", f"{measure}\n95 %", "targets"), lines)
+
+
+def _short_data(name: str) -> str:
+    """A short name of a dataset: a folder by its path."""
+    return short(name.removeprefix("folder?path="))

@@ -47,6 +47,11 @@ class Plan:
         default_factory=dict
     )  # of datasets, own users and measures
 
+    def __post_init__(self) -> None:
+        for name, least in {"rounds": 0, "threads": 1, "limit": 1, "sample": 1}.items():
+            if not _IS_FIELD[name](value := getattr(self, name)):
+                raise BadInput(f"{name} is a whole number from {least}, not {value!r}")
+
     def to_json(self) -> str:
         """Canonical text: the same plan is the same text."""
         try:
@@ -150,8 +155,8 @@ _IS_FIELD: dict[str, Callable[[Any], bool]] = {
     "measures": _is_texts,
     "seed": lambda v: type(v) is int,
     "threads": lambda v: _is_count(v) and v >= 1,
-    "limit": lambda v: v is None or _is_count(v),
-    "sample": lambda v: v is None or _is_count(v),
+    "limit": lambda v: v is None or (_is_count(v) and v >= 1),
+    "sample": lambda v: v is None or (_is_count(v) and v >= 1),
     "keep_masks": lambda v: isinstance(v, bool),
     "options": _is_map,
     "fingerprints": lambda v: _is_map(v) and all(isinstance(p, str) for p in v.values()),

@@ -78,7 +78,7 @@ def sections_of(
 
 def warned(run: Run, sections: Sequence[Section]) -> list[Section]:
     """Sections of which the first begins with what the run still lacks."""
-    first, *others = sections
+    first, *others = sections or [Section("Results", "The run has no results to summarise.")]
     notes: list[Block] = [Note(sentence, "warning") for sentence in unfinished(run)]
     return [replace(first, blocks=[*notes, *first.blocks]), *others]
 

@@ -77,7 +77,7 @@ class Seism(Declared):
                 "seism judges methods, not models; give --method NAME, or a folder of results"
             )
         segmenters = [segmenter_spec(spec) for spec in plan.segmenters]
-        if not any(spec.name == PEOPLE for spec in segmenters):
+        if segmenters and not any(spec.name == PEOPLE for spec in segmenters):
             segmenters.append(Spec(PEOPLE))
         return replace(
             plan,
