@@ -180,6 +180,10 @@ def test_the_report_has_the_papers_tables_effort_classes_and_slices(run: Run) ->
         "Sessions",
     ):
         assert title in titles
+    told = " ".join(str(answer.text) for answer in blocks(found, Answer))
+    assert "Dice within 10 interactions, " in told
+    assert "final Dice" in told
+    assert "last round" not in told
     tables = {table.name: table for table in blocks(found, Table)}
     assert len(tables) == len(blocks(found, Table))  # each is exported under its own name
     third = tables["paper-table-3-corrected"]

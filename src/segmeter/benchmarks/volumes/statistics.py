@@ -288,7 +288,7 @@ def statistics(run: Results) -> list[Statistic]:
     """All statistics of a run, in the order in which they are listed."""
     others = measures_besides_dice(run)
     made = [
-        _dice("dice", "Dice", "%, last round", lambda g: g.dice[:, -1], tested="yes"),
+        _dice("dice", "final Dice", "%", lambda g: g.dice[:, -1], tested="yes"),
         _dice("dice-first", "Dice, first round", "%",
               lambda g: g.dice[:, 0] if g.rounds > 1 else np.full(g.size, np.nan)),
         _dice("dice-median", "Dice, median", "%", lambda g: g.dice[:, -1], interval=_median),
@@ -360,7 +360,7 @@ def _other(measure: str) -> Statistic:
 def dice_within(budget: int) -> Statistic:
     """Dice of the last prediction that so many interactions pay for."""
     return _dice(
-        f"dice@{budget}", f"Dice within {budget}", "%",
+        f"dice@{budget}", f"Dice within {budget} interactions", "%",
         lambda g: annotation_time.quality_at(g.dice, g.interactions, budget),
         tested="yes" if budget == 10 else "on request",
     )  # fmt: skip
