@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -71,6 +72,20 @@ def test_a_gate_has_a_margin_on_either_side_of_the_interval(runs: tuple[Path, Pa
     assert run.gate([f"iou@1 worse by {surely + 0.1:.3f}"])
     assert not run.gate([f"iou@1 possibly worse by {possibly - 0.1:.3f}"])
     assert run.gate([f"iou@1 possibly worse by {possibly + 0.1:.3f}"])
+
+
+def test_a_gate_says_where_nothing_was_tested(tmp_path: Path) -> None:
+    run = segmeter.evaluate(
+        ["synthetic-oracle", "disc"], "drawn", out=tmp_path / "run", limit=2, rounds=2,
+        progress=False,
+    )  # fmt: skip
+    (line,) = (gate := run.gate(["iou@1 worse"])).lines
+    assert line.untested == "not tested: 2 images, 6 needed"
+    assert "| not tested: 2 images, 6 needed |" in gate.markdown()
+    (line,) = run.gate(["iou@1 worse by 1"]).lines
+    assert not line.untested
+    equal = replace(run.compare()[0], value=0.0, low=0.0, high=0.0).turned
+    assert f"{equal.value} {equal.low} {equal.high}" == "0.0 0.0 0.0"
 
 
 def test_objects_without_a_result_of_the_new_model_fail_the_gate(

@@ -29,6 +29,8 @@ class GateLine:
         Objects that both have, and objects of the old model without a result of the new one.
     failed
         Whether the condition holds, which fails the gate.
+    untested
+        Why significance was not tested where the condition asks for it: too few images.
     """
 
     condition: str
@@ -44,6 +46,7 @@ class GateLine:
     objects: int
     missing: int
     failed: bool
+    untested: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +72,11 @@ class Gate:
         ]
         for line in self.lines:
             short_of = f", {line.missing} missing" if line.missing else ""
+            result = "**worse**" if line.failed else line.untested or "ok"
             table.append(
                 f"| {line.dataset} | {line.statistic} | {short(line.old)} | {short(line.new)} "
                 f"| {_span(line.value, line.low, line.high)} | {_p(line.p)} "
-                f"| {line.objects}{short_of} | {'**worse**' if line.failed else 'ok'} |"
+                f"| {line.objects}{short_of} | {result} |"
             )
         conditions = ", ".join(f"`{c}`" for c in dict.fromkeys(x.condition for x in self.lines))
         return "\n".join([f"**segmeter: {heading}**", "", *table, "", f"Fails if {conditions}."])
@@ -98,6 +102,7 @@ def judge(run: Run, conditions: Sequence[str], protocol: str) -> Gate:
                 lines.append(GateLine(
                     text, names.get(d.dataset, d.dataset), d.user, old, new, statistic, d.value,
                     d.low, d.high, d.p_holm, d.targets, missing, worse or missing > 0,
+                    "" if may or margin else d.too_few,
                 ))  # fmt: skip
     if pairs and not lines:
         raise BadInput(f"the runs share no objects in protocol '{protocol}'; nothing is compared")

@@ -93,7 +93,8 @@ def _gate(
             span = f"{line.value:+.2f} ({line.low:+.2f} to {line.high:+.2f})"
             missing = f", {counted(line.missing, 'object')} missing" if line.missing else ""
             where = f"{line.dataset}, {counted(line.objects, 'object')}{missing}"
-            print(printable(f"{result:<5}{line.condition}: {short(line.new)} {span}; {where}"))
+            why = f"; {line.untested}" if line.untested else ""
+            print(printable(f"{result:<5}{line.condition}: {short(line.new)} {span}; {where}{why}"))
         print("passed" if found else "failed")
     return Exit.DONE if found else Exit.WITH_ERRORS
 

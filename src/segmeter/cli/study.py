@@ -144,9 +144,8 @@ def power(
     spreads = studies.power.ASSUMED[read.kind]
     if pilot is not None:
         earlier = _open(pilot, db, data)
-        kind, wanted = earlier.plan.kind, read.kind
-        if kind != wanted:
-            raise segmeter.BadInput(f"--pilot {pilot}: of kind '{kind}', not '{wanted}'")
+        if (kind := earlier.plan.kind) != read.kind:
+            raise segmeter.BadInput(f"--pilot {pilot}: of kind '{kind}', not '{read.kind}'")
         with earlier.database.snapshot() as held:
             spreads = studies.power.measured_spread(held, earlier.plan, earlier.stimuli)
     spreads = spreads.with_values(sd or [])

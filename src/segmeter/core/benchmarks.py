@@ -106,7 +106,7 @@ class Difference:
     def turned(self) -> Difference:
         """The same as `second - first`."""
         swapped = replace(self, first=self.second, second=self.first)
-        return replace(swapped, value=-self.value, low=-self.high, high=-self.low)
+        return replace(swapped, value=0.0 - self.value, low=0.0 - self.high, high=0.0 - self.low)
 
 
 @dataclass(frozen=True, slots=True)
