@@ -648,3 +648,16 @@ def test_the_command_refuses_a_wrong_clicks_file(
     assert "Column 'device'" in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "r").exists()
+
+
+def test_a_changed_byte_anywhere_in_a_file_changes_its_digest(tmp_path: Path) -> None:
+    from segmeter.benchmarks.declared import with_digest
+
+    file = tmp_path / "clicks.csv"
+    content = bytearray(3 << 20)
+    digests = []
+    for place in (0, 1_000_003):
+        content[place] ^= 1
+        file.write_bytes(content)
+        digests.append(with_digest({}, str(file))["digest"])
+    assert digests[0] != digests[1]

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from segmeter.benchmarks.declared import digest_of
 from segmeter.core.capabilities import HasPhrases, HasVocabulary
 from segmeter.core.detection_ground_truth import WithDetectionGroundTruth
 from segmeter.core.errors import BadInput, NotFound
@@ -19,7 +20,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
-from segmeter.datasets.data_roots import digest
 from segmeter.measures.concepts import Truths
 
 Kind = Literal["positive", "negative", "hard negative"]
@@ -77,7 +77,7 @@ def pairs_of(scene: Scene, phrases: str, negatives: float, seed: int) -> list[Pa
     classes present, counted on the other images. LVIS names the absent classes itself.
     """
     if phrases:
-        listed = read_phrases(phrases, digest([Path(phrases)])).get(scene.id, [])
+        listed = read_phrases(phrases, digest_of(phrases)).get(scene.id, [])
         return [_listed_pair(scene, phrase, objects) for phrase, objects in listed]
     if isinstance(scene, HasPhrases):
         return [
