@@ -107,7 +107,7 @@ def test_a_run_may_lie_at_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("asked", [{"limit": -1}, {"sample": 0}, {"limit": 2.5}, {"rounds": -1}])
+@pytest.mark.parametrize("asked", [{"limit": -1}, {"sample": 0}, {"limit": 2.5}])
 def test_a_wrong_number_is_refused_before_anything_is_written(
     asked: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("run volumes -m disc -d msd", "by the folder of each: --dataset DATA/Task09_Spleen"),
         ("clicks fit", "--click-tables, or --clicks with --dataset"),
         ("measures meta --figure map.doc", "must end in .svg, .png or .pdf"),
+        ("run noc -m disc -d drawn --until dice>=90", "dice is between 0 and 1, and no goal is 90"),
         ("check disc --limit 3", "are for data, and 'disc' is a model"),
         ("check disk --limit 3", "no file, folder, dataset or model 'disk'; did you mean 'disc'?"),
         ("check grabcut --limit 3 --data /nowhere", "'/nowhere'"),

@@ -48,9 +48,9 @@ class Plan:
     )  # of datasets, own users and measures
 
     def __post_init__(self) -> None:
-        for name, least in {"rounds": 0, "threads": 1, "limit": 1, "sample": 1}.items():
+        for name in ("threads", "limit", "sample"):
             if not _IS_FIELD[name](value := getattr(self, name)):
-                raise BadInput(f"{name} is a whole number from {least}, not {value!r}")
+                raise BadInput(f"{name} is a whole number from 1, not {value!r}")
 
     def to_json(self) -> str:
         """Canonical text: the same plan is the same text."""

@@ -12,6 +12,7 @@ from segmeter.benchmarks.starts import OPTIONS as STARTS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row, RunOption
 from segmeter.core.capabilities import RunsUsersIndependently, capable
+from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS
@@ -61,4 +62,15 @@ class Noc(Declared):
 def until(plan: Plan) -> Goal | None:
     """The goal at which sessions end early, where the plan has one."""
     text = plan.options.get("until")
-    return None if text is None else Goal.parse(str(text))
+    return None if text is None else within_range(Goal.parse(str(text)))
+
+
+def within_range(goal: Goal) -> Goal:
+    """The goal, unless its installed measure cannot have the value, such as percent of Dice."""
+    if goal.measure in catalogue.measures.names():
+        low, high = catalogue.measures.make(goal.measure).range
+        if not low <= goal.value <= high:
+            raise BadInput(
+                f"{goal.measure} is between {low:g} and {high:g}, and no goal is {goal.value:g}"
+            )
+    return goal

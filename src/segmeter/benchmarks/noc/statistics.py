@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks.costs import cost_of
-from segmeter.benchmarks.noc import until
+from segmeter.benchmarks.noc import until, within_range
 from segmeter.benchmarks.responses import STATISTICS as RESPONSES
 from segmeter.benchmarks.responses import response_groups
 from segmeter.core import catalogue
@@ -76,7 +76,7 @@ class ClickSessions(Group):
 
     def towards(self, goal: Goal) -> tuple[Floats, float]:
         """Curves and a limit from which more is better."""
-        return goal.signed(self.curves(goal.measure))
+        return within_range(goal).signed(self.curves(goal.measure))
 
     def unless_met(self, goal: Goal, values: Floats, at_start: float = 0.0) -> Floats:
         """Values of objects, `at_start` where the starting mask meets a goal of IoU or Dice."""
