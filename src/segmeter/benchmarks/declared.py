@@ -117,6 +117,9 @@ class Declared:
             options=with_start(self.options_of(plan)),
         )
 
+    def needs(self, plan: Plan) -> frozenset[str]:
+        return frozenset()
+
     def with_defaults(self, spec: Spec) -> Spec:
         """A model with the options that it takes, unless another value was asked for."""
         try:

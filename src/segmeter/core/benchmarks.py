@@ -280,6 +280,9 @@ class Benchmark(Protocol):
 
     def plan(self, plan: Plan) -> Plan: ...
 
+    def needs(self, plan: Plan) -> frozenset[str]:
+        """Abilities that a model must have for prompts that no user gives."""
+
     def work(self, segmenter: Any, scene: Scene, plan: Plan) -> list[Row]:
         """All rows of one job."""
 

@@ -104,6 +104,7 @@ class Worker:
             own = self.built.own.get(job.segmenter.name)
             provenance = _provenance(job, segmenter, own)
             kept, plan = rows_to_widen(self.folder, job, self.plan, provenance)
+            check_needs(self.benchmark, segmenter, plan)
             rows = self.benchmark.work(segmenter, ready, plan)
             size = {"parameters": str(parameter_count(segmenter))}
             # Computed again: the device may be known only after it was used.
@@ -150,6 +151,17 @@ def jobs_of(plan: Plan, datasets: dict[str, Dataset]) -> list[Job]:
         for spec in plan.datasets
         for scene in plan.scenes_of(str(spec), datasets[str(spec)].scenes())
     ]
+
+
+def check_needs(benchmark: Benchmark, segmenter: Any, plan: Plan) -> None:
+    """Refuse a model that does not take what the benchmark itself gives."""
+    needed = benchmark.needs(plan)
+    if lost := sorted(needed - segmenter.card.abilities if needed else ()):
+        kinds = " and no ".join(f"{kind} prompts" for kind in lost)
+        raise BadInput(
+            f"model '{segmenter.card.name}' takes no {kinds}, which benchmark '{plan.benchmark}' "
+            f"gives (it takes {', '.join(sorted(segmenter.card.abilities))}); choose another model"
+        )
 
 
 def source_of(spec: Spec, own: Any = None) -> str:

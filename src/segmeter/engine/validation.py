@@ -15,7 +15,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.received_runs import check_names, received
 from segmeter.core.scenes import Dataset, Scene, Volume
 from segmeter.core.users import User
-from segmeter.engine.jobs import Built
+from segmeter.engine.jobs import Built, check_needs
 from segmeter.runtime.fingerprints import installed, object_fingerprint
 from segmeter.runtime.redaction import refuse_credentials
 from segmeter.store.folder import value_text
@@ -94,6 +94,7 @@ def _check_segmenters(
 
 def _check_prompts(plan: Plan, segmenter: Any, users: Sequence[User], benchmark: Benchmark) -> None:
     """Refuse a model that does not take what a user gives, or what any of them gives."""
+    check_needs(benchmark, segmenter, plan)
     if isinstance(benchmark, capabilities.ChoosesUsers):
         users = benchmark.users_for(segmenter, users)
         if not users:

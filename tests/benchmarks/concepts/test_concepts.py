@@ -230,8 +230,16 @@ def test_pairs_of_saco_have_several_annotators(tmp_path: Path) -> None:
 
 
 def test_models_and_data_without_text_or_classes_are_refused(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(SegmeterError, match="takes no text"):
+    words = r"'disc' takes no text prompts, which benchmark 'concepts' gives \(it takes box, click"
+    with pytest.raises(SegmeterError, match=words):
         segmeter.evaluate("disc", "coco", data=data, out=tmp_path / "a", benchmark="concepts")
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "own.py").write_text("def blank(image, prompts):\n    return image[..., 0] > 255\n")
+    with pytest.raises(SegmeterError, match="takes no text prompts"):  # made only by its jobs
+        segmeter.evaluate(
+            f"{tmp_path}/own.py:blank", "coco", data=data, out=tmp_path / "c",
+            benchmark="concepts", workers=0, limit=1,
+        )  # fmt: skip
     with pytest.raises(BadInput, match="no users"):
         segmeter.evaluate(
             Reader(), "coco", data=data, out=tmp_path / "b", benchmark="concepts", users="box"

@@ -277,5 +277,6 @@ def test_an_absent_file_a_wrong_detector_and_users_are_refused(real_data, tmp_pa
         benchmark.work(Filler(), image(), benchmark.plan(Plan("boxes", (Spec("x"),), ())))
     clicks = Filler()
     clicks.card = ModelCard("clicks", "", frozenset({"click"}))
-    with pytest.raises(BadInput, match="takes no boxes"):
-        benchmark.work(clicks, image(), benchmark.plan(Plan("boxes", (Spec("x"),), ())))
+    with pytest.raises(BadInput, match="'clicks' takes no box prompts, which benchmark 'boxes' gi"):
+        evaluate(clicks, "coco", data=real_data / "coco80", benchmark="boxes", out=tmp_path / "r")
+    assert not (tmp_path / "r").exists()

@@ -67,13 +67,12 @@ class Concepts(Declared):
         if not listed.keys() & known:
             raise BadInput(f"'{plan.options['phrases']}' names no image of the datasets")
 
+    def needs(self, plan: Plan) -> frozenset[str]:
+        kinds = {"text": ("text",), "box": ("example",), "both": ("text", "example")}
+        return frozenset(kinds[str(plan.options["prompt"])])
+
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         prompt = str(plan.options["prompt"])
-        needed = {"text": {"text"}, "box": {"example"}, "both": {"text", "example"}}[prompt]
-        lost = sorted(needed - segmenter.card.abilities)
-        if lost:
-            what = "text" if lost[0] == "text" else "example boxes"
-            raise BadInput(f"model '{segmenter.card.name}' takes no {what}")
         pairs = pairs_of(scene, plan.options["phrases"], plan.options["negatives"], plan.seed)
         asked = [(pair, given) for pair in pairs if (given := _prompts(pair, prompt))]
         encoded, seconds_encode = timed_encode(segmenter, scene)

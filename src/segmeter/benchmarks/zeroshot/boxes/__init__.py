@@ -65,6 +65,9 @@ class Boxes(Declared):
         file = boxes if is_file(boxes) else ""
         return replace(filled, options=with_digest(filled.options, file))
 
+    def needs(self, plan: Plan) -> frozenset[str]:
+        return frozenset({"box"})
+
     def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
         source = plan.options["boxes"]
         if not is_file(source):

@@ -49,8 +49,6 @@ class Boxed(NamedTuple):
 
 def work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
     """The ground truth of the image, then a row for each box, best first."""
-    if "box" not in model.card.abilities:
-        raise BadInput(f"model '{model.card.name}' takes no boxes")
     if not isinstance(scene, WithDetectionGroundTruth):
         raise BadInput(f"{scene.name}: boxes are scored on data of COCO's layout: coco or lvis")
     source, ground_truth = plan.options["boxes"], scene.detection_ground_truth

@@ -8,6 +8,7 @@ from typing import ClassVar, get_args
 from segmeter.benchmarks.declared import Declared
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import RunOption
+from segmeter.core.plans import Plan
 from segmeter.core.rows import JOB_COLUMNS, JOB_KEY, Column, Schema
 from segmeter.models.automatic.options import Output
 
@@ -50,3 +51,6 @@ class Proposals(Declared):
     pages = "statistics"
     cited = "kirillov2023"
     model_options: ClassVar[Mapping[str, str]] = {"resize": "pillow"}
+
+    def needs(self, plan: Plan) -> frozenset[str]:
+        return frozenset({"click"})

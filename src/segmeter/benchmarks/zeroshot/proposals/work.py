@@ -28,8 +28,6 @@ _EVERYTHING = 2.0  # a cover that no mask reaches
 
 def work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
     """All rows of an image, encoded once; the plan's seed draws the order of single outputs."""
-    if "click" not in model.card.abilities:
-        raise BadInput(f"model '{model.card.name}' takes no clicks")
     if not isinstance(scene, WithDetectionGroundTruth):
         raise BadInput(f"{scene.name}: proposals are scored on data of COCO's layout")
     most, nms, output = (plan.options[name] for name in ("most", "nms", "output"))
