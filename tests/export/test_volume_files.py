@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+import segmeter
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.datasets.volumes.volume_folder import VolumeFolder
@@ -62,3 +63,25 @@ def test_a_dicom_segmentation_is_read_back_as_it_was_written(tmp_path):
     FORMATS["dicom-seg"].write(tmp_path / "in" / "p1" / "ours.dcm", exported(MASKS), scene, {})
     again = VolumeFolder(str(tmp_path / "in")).load("p1")
     assert {t.id: t.mask for t in again.targets} == MASKS
+
+
+def test_cases_that_are_not_dicom_do_not_keep_the_others_from_being_exported(tmp_path):
+    pytest.importorskip("highdicom")
+    data = tmp_path / "in"
+    for name in ("b", "d"):
+        series(data / name, np.zeros(SHAPE, np.int16), uid=f"1.2.{ord(name)}", **PATIENT)
+        segmentation(data / name, np.ones(SHAPE, np.uint8))
+    for name in ("a", "c"):
+        (data / name).mkdir()
+        for part, values in (("image", np.zeros((7, 6, 5))), ("label", np.ones((7, 6, 5)))):
+            image = nibabel.Nifti1Image(values.astype(np.int16), np.eye(4))
+            nibabel.save(image, data / name / f"{part}.nii.gz")
+    run = segmeter.evaluate(
+        "synthetic-oracle", f"volumes?path={data}", benchmark="volumes",
+        users="point-propagation", workers=0, out=tmp_path / "run",
+    )  # fmt: skip
+    with pytest.raises(
+        BadInput, match="masks written: 12, and none of in/a, in/c: in/a was not read"
+    ):
+        run.export(tmp_path / "out", "dicom-seg")
+    assert {path.stem for path in (tmp_path / "out").rglob("*.dcm")} == {"b", "d"}

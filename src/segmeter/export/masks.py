@@ -27,6 +27,7 @@ Rounds = Literal["last", "best", "all"] | int
 """Which masks: those of the last round, of the best one, of all, or after so many rounds."""
 
 _COLUMNS = 'dataset, scene, model, "user", protocol, target, label, round, mask'
+_FEW = 5  # scenes that an error names
 _MADE_BY = ("model", "user", "protocol")
 _PLACE = itemgetter("dataset", "scene")
 _SESSION = 'partition by model, dataset, scene, target, "user", protocol'
@@ -55,12 +56,14 @@ def export_masks(
     list with run lengths per frame in its place. Lists are
     `FOLDER/DATASET/MODEL.USER.PROTOCOL.json` next to a folder of images. Names are kept as far as
     a file system allows; where two would become one file, the second gets a number.
+    A scene whose masks the format cannot hold does not stop the others: BadInput at the end.
     """
     names, rows = _FileNames(), _rows(run, rounds)
     shown = display_names(run.plan.datasets)  # a folder by its last part
     listed = kind is not None and FORMATS[kind].holds == "dataset"
     values = _label_values(run, rows) if kind == "nifti-labels" else {}
-    written = []
+    written: list[MaskFile] = []
+    refused: dict[str, BadInput] = {}  # by scene
     for (dataset, _), group in groupby(
         rows, key=lambda row: (row["dataset"], "" if listed else row["scene"])
     ):
@@ -75,8 +78,16 @@ def export_masks(
                 path = place / _path(names, row, form, stem, rounds)
                 held.setdefault(path, []).append(_exported(row, scene, file))
         for path, masks in held.items():
-            form.write(path, masks, scene, values.get(dataset, {}))
+            try:
+                form.write(path, masks, scene, values.get(dataset, {}))
+            except BadInput as error:
+                refused[scene.name] = error
+                continue
             written += [MaskFile(path, m.scene, m.target, m.image, m.mask.area) for m in masks]
+    if refused:
+        more = f" and {len(refused) - _FEW} more" if len(refused) > _FEW else ""
+        left, why = ", ".join([*refused][:_FEW]) + more, next(iter(refused.values()))
+        raise BadInput(f"masks written: {len(written)}, and none of {left}: {why}") from why
     return written
 
 
