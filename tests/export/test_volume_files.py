@@ -80,8 +80,6 @@ def test_cases_that_are_not_dicom_do_not_keep_the_others_from_being_exported(tmp
         "synthetic-oracle", f"volumes?path={data}", benchmark="volumes",
         users="point-propagation", workers=0, out=tmp_path / "run",
     )  # fmt: skip
-    with pytest.raises(
-        BadInput, match="masks written: 12, and none of in/a, in/c: in/a was"
-    ):
+    with pytest.raises(BadInput, match="masks written: 12, and none of in/a, in/c: in/a was"):
         run.export(tmp_path / "out", "dicom-seg")
     assert {path.stem for path in (tmp_path / "out").rglob("*.dcm")} == {"b", "d"}
