@@ -23,7 +23,6 @@ from typing import Any
 
 import torch
 
-from segmeter.benchmarks.sessions import simulate_scene
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
@@ -34,6 +33,7 @@ from segmeter.core.scenes import Image, Scene
 from segmeter.core.users import User
 from segmeter.models.sam.model import Sam
 from segmeter.users.error_prompts import RandomFirstClick
+from segmeter.users.simulation import simulate_scene
 
 ROUNDS, USERS = 20, 11
 PLAN = Plan(

@@ -26,7 +26,6 @@ import numpy as np
 import torch
 
 import published_way
-from segmeter.benchmarks.sessions import simulate_scene
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
@@ -39,6 +38,7 @@ from segmeter.kernels import set_threads
 from segmeter.runtime.workers_and_devices import usable_cores
 from segmeter.users.error_prompts import CentreClick, RandomFirstClick
 from segmeter.users.humanlike_clicks import ClickingGroup
+from segmeter.users.simulation import simulate_scene
 
 ROUNDS = 20
 USERS = 11

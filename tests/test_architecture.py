@@ -31,7 +31,9 @@ MAY_IMPORT = {
     # Click models are fitted to recorded clicks, and replays repeat them: both are data.
     "clickability": {"core", "kernels", "measures", "datasets"},
     "users": {"core", "clickability", "measures", "datasets"},
-    "benchmarks": {"core", *SCIENCE},
+    # What benchmarks share: groups, costs, responses to prompts, tables and cases of reports.
+    "analysis": {"core", "datasets", "models", "users", "measures", "stats"},
+    "benchmarks": {"core", *SCIENCE, "analysis"},
     # Trains a model's decoder; annotators are passed in.
     "training": {"core", "models", "measures", "stats"},
     "store": {"core", "runtime"},
@@ -42,14 +44,14 @@ MAY_IMPORT = {
     "report": {"core", "store", "stats"},
     # The public API: what `import segmeter` offers.
     "api": {
-        *("core", "runtime", "kernels", *SCIENCE, "benchmarks", "engine", "store"),
+        *("core", "runtime", "kernels", *SCIENCE, "analysis", "benchmarks", "engine", "store"),
         *("report", "export", "evaluation", "model_parity", "training"),
     },
     # The command line parses options, calls the public API and prints.
     "cli": {"api", "study"},
     "study": {
         *("core", "runtime", *SCIENCE - {"models"}),
-        *("benchmarks", "store", "engine", "report"),
+        *("analysis", "store", "engine", "report"),
     },
     # The front doors: `import segmeter`, `segmeter.evaluate`, `python -m segmeter`.
     "__init__.py": {
@@ -64,6 +66,7 @@ MAY_IMPORT = {
 }
 # What a room may look up in the catalogue beyond what it may import, and why.
 MAY_LOOK_UP = {
+    "users": {"models"},  # sessions start from the masks of a named method or model
     "core": {"measures"},  # a measure registers itself, and is found by its name
     "engine": {*SCIENCE, "benchmarks"},  # makes what a plan names
     "store": {"datasets", "benchmarks"},  # a run's own, of those that are installed

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from segmeter.benchmarks.responses import STATISTICS as RESPONSES
+from segmeter.analysis.responses import STATISTICS as RESPONSES
 from segmeter.core import catalogue
 
 from .syntax import MODULES, PACKAGE, nodes

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.benchmarks.breakdown import splits
+from segmeter.analysis.breakdown import splits
 from segmeter.store import Run
 
 from ..cli.conftest import type_here

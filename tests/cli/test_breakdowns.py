@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import segmeter
-from segmeter.benchmarks.breakdown import shape_group, splits
+from segmeter.analysis.breakdown import shape_group, splits
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.plans import Plan

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import segmeter
-from segmeter.benchmarks.costs import Way, cost_section, machines
+from segmeter.analysis.costs import Way, cost_section, machines
 from segmeter.core.benchmarks import Group
 from segmeter.core.sections import Answer, Table
 from segmeter.stats.intervals import Floats, Interval

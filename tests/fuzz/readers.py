@@ -555,7 +555,7 @@ def _read_people(path: Path) -> None:
 
 
 def _read_groups_column(path: Path) -> None:
-    from segmeter.benchmarks.breakdown import _mapping
+    from segmeter.analysis.breakdown import _mapping
 
     _mapping(path.read_bytes().decode("utf-8", "surrogateescape"))
 

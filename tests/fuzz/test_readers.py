@@ -29,7 +29,7 @@ NOT_FUZZED = {
     "datasets/": "files that the user chose: a library's error is wrapped (SECURITY.md)",
     "clickability/fitting/": "files that the user chose, or a cache of the command's own",
     "clickability/maps.py": "a table of the package",
-    "benchmarks/report_parts.py": "tables of the package",
+    "analysis/report_parts.py": "tables of the package",
     "clickability/network.py:load": "the tensors come from read_tensors, which is fuzzed",
     "core/catalogue.py:_value": "any text is a value",
     "models/sam/_hiera.py:encoder_of": "the config that _check_config has read before",

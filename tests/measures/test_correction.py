@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.judging import judge_by
 from segmeter.core.masks import Mask
 from segmeter.core.measures import mask_measure
 from segmeter.core.morphology import fill_ignored
@@ -24,6 +23,7 @@ from segmeter.measures.correction import (
     redrawn_path_mm,
     touch_up,
 )
+from segmeter.measures.judging import judge_by
 from segmeter.measures.surfaces import surface_beyond, surface_distances
 
 

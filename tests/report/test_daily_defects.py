@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import segmeter
+from segmeter.analysis.report_cases import object_title
 from segmeter.api.runs import data_roots
-from segmeter.benchmarks.report_cases import object_title
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask

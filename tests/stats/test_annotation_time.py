@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from segmeter.benchmarks.judging import judge_by
-from segmeter.benchmarks.sessions import target_columns
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Image, Target
+from segmeter.measures.judging import judge_by
 from segmeter.stats.annotation_time import (
     CostModel,
     seconds_after,
@@ -23,6 +22,7 @@ from segmeter.stats.annotation_time import (
     seconds_with_touch_up,
     waiting_to,
 )
+from segmeter.users.simulation import target_columns
 
 
 def test_seconds_of_a_session_worked_by_hand() -> None:

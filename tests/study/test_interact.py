@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
-from segmeter.benchmarks.judging import judge_by
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
@@ -25,6 +24,7 @@ from segmeter.core.prompts import Click, as_prompts
 from segmeter.core.sections import Greys, Section, Slices
 from segmeter.core.users import Observation
 from segmeter.engine import run_plan
+from segmeter.measures.judging import judge_by
 from segmeter.models.synthetic import Disc
 from segmeter.report.page import Page, render
 from segmeter.runtime.remote_files import Roots

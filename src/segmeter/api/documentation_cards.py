@@ -17,9 +17,9 @@ from pathlib import Path
 from statistics import median, stdev
 from typing import Any, Literal
 
+from segmeter.analysis.breakdown import splits
 from segmeter.api.loading import as_model, load_dataset
 from segmeter.api.runs import open_run
-from segmeter.benchmarks.breakdown import splits
 from segmeter.core.citations import cited
 from segmeter.core.errors import BadInput, BadWeights, check_choice
 from segmeter.core.grouping import grouped_pairs

@@ -161,7 +161,7 @@ class Run(StoredRun):
                 lacking = [f"there is nothing to compare: {why}.", *self.unfinished()]
                 raise BadInput(" ".join(lacking))
             return [d for d in found if d.protocol in wanted]
-        from segmeter.benchmarks.breakdown import differences_by_group
+        from segmeter.analysis.breakdown import differences_by_group
 
         file = None if groups is None else Path(groups)
         split = differences_by_group(self.benchmark, self, by or "group", file)
@@ -396,7 +396,7 @@ class Run(StoredRun):
         whole = None if objects is None else self.benchmark.cost_section(self, objects, hourly_rate)
         found = [] if whole is None else [whole]
         if by is not None or groups is not None:
-            from segmeter.benchmarks.breakdown import breakdown
+            from segmeter.analysis.breakdown import breakdown
 
             file = None if groups is None else Path(groups)
             named = (by or "group", file, objects or 1000, hourly_rate)

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Any, ClassVar
 
-from segmeter.benchmarks.judging import judge_by
-from segmeter.benchmarks.starts import with_start
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import (
     Difference,
@@ -25,6 +22,7 @@ from segmeter.core.benchmarks import (
     Results,
     RunOption,
     SummaryRow,
+    once_per_run,
 )
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, suggestion
@@ -34,20 +32,9 @@ from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 from segmeter.core.seeds import fingerprint
 from segmeter.core.sessions import Judge
+from segmeter.measures.judging import judge_by
 from segmeter.stats.statistics import Statistic, differences_of, summary_of
-
-T = TypeVar("T")
-
-_KEPT: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
-
-
-def once_per_run(run: Results, what: str, compute: Callable[[], T]) -> T:
-    """The cached value of this run, computed on first use."""
-    held = _KEPT.setdefault(run, {})
-    if what not in held:
-        held[what] = compute()
-    found: T = held[what]
-    return found
+from segmeter.users.starts import with_start
 
 
 def with_digest(options: Mapping[str, Any], file: str) -> dict[str, Any]:
@@ -172,7 +159,7 @@ class Declared:
 
     def sections(self, run: Results) -> Sequence[Section]:
         """Sections of the report; those without contents are left out."""
-        from segmeter.benchmarks.report_parts import Findings, headline_sections
+        from segmeter.analysis.report_parts import Findings, headline_sections
 
         if self.pages:
             made: Sequence[Section] = self._function(self.pages)(run)

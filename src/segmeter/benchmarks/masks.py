@@ -10,11 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.declared import Declared, once_per_run
-from segmeter.benchmarks.sessions import mask_of, target_columns
-from segmeter.benchmarks.starts import paired
+from segmeter.benchmarks.declared import Declared
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, Results, Row, RunOption
+from segmeter.core.benchmarks import Group, Results, Row, RunOption, once_per_run
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Plan
@@ -27,6 +25,8 @@ from segmeter.datasets.label_files import PredictedObjects, Predictions
 from segmeter.measures import instances
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.statistics import Better, Statistic, mean_interval, percentiles, resampling
+from segmeter.users.simulation import mask_of, target_columns
+from segmeter.users.starts import paired
 
 _PER_IMAGE: Mapping[str, tuple[str, Better]] = {
     "msa": ("mean segmentation accuracy", "higher"),
@@ -118,7 +118,7 @@ class Masks(Declared):
         return [*made, *(_image_statistic(n, *about) for n, about in _PER_IMAGE.items())]
 
     def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks import report_parts as parts
+        from segmeter.analysis import report_parts as parts
 
         findings = parts.Findings(run)
         rows = [replace(row, protocol="") for row in findings.rows]  # there is one only
@@ -158,7 +158,7 @@ def _of_image(scene: Scene, labels: npt.NDArray[Any]) -> Row:
 
 def _worst_masks(run: Results, groups: Sequence[Scored]) -> list[Section]:
     """The objects of the lowest IoU or Dice over all predictions, with their images."""
-    from segmeter.benchmarks.report_cases import available_cases
+    from segmeter.analysis.report_cases import available_cases
     from segmeter.core.sections import Gallery, Note
 
     by = next((name for name in ("iou", "dice") if name in run.plan.measures), "")

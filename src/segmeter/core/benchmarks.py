@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from weakref import WeakKeyDictionary
 
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
@@ -21,6 +22,7 @@ Row = dict[str, Any]
 T = TypeVar("T")
 FEWEST_PAIRS = 6
 """Cases that a test needs: exchanging two models in five cannot reach p = 0.05."""
+_HELD: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -33,6 +35,21 @@ def too_few(cases: int, unit: str) -> str:
     if not 0 < cases < FEWEST_PAIRS:
         return ""
     return f"not tested: {counted(cases, unit)}, {FEWEST_PAIRS} needed"
+
+
+def once_per_run(run: Any, what: str, compute: Callable[[], T]) -> T:
+    """A value of this run, computed when it is first asked for.
+
+    >>> class Run: ...
+    >>> run = Run()
+    >>> once_per_run(run, "objects", lambda: 28), once_per_run(run, "objects", lambda: 29)
+    (28, 28)
+    """
+    held = _HELD.setdefault(run, {})
+    if what not in held:
+        held[what] = compute()
+    found: T = held[what]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +132,7 @@ class Group:
 
     Statistics are computed of groups. A benchmark adds the tables that its statistics need,
     a row per target, and nothing else: who is compared with whom, how intervals draw, and how
-    a group is summarised are the same for all (`benchmarks/report_parts.py`).
+    a group is summarised are the same for all (`analysis/report_parts.py`).
     """
 
     model: str

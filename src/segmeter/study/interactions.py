@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from segmeter.benchmarks.sessions import rows_of, timed_encode
 from segmeter.core import catalogue
 from segmeter.core.annotation_events import Timing
 from segmeter.core.catalogue import Spec
@@ -38,6 +37,7 @@ from segmeter.study.plan import Plan
 from segmeter.study.records import steps_of
 from segmeter.study.segmenting import MEASURES, OF_ROUND, click_of, judge_of, model_for
 from segmeter.study.stimuli import Stimuli, dataset_spec
+from segmeter.users.simulation import rows_of, timed_encode
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from segmeter.benchmarks.judging import judge_by
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, Request
@@ -26,6 +25,7 @@ from segmeter.core.rle import of_bits
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sessions import Judge, Round, Session
 from segmeter.engine.arithmetic import steady_arithmetic
+from segmeter.measures.judging import judge_by
 from segmeter.runtime.workers_and_devices import gpu_names
 from segmeter.study import database as db
 from segmeter.study.messages import Step

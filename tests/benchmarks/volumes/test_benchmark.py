@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.judging import judge_by
-from segmeter.benchmarks.report_parts import published_rows
+from segmeter.analysis.report_parts import published_rows
 from segmeter.benchmarks.volumes import PROMPTERS, Volumes
 from segmeter.benchmarks.volumes.sections import sections
 from segmeter.benchmarks.volumes.statistics import sessions, statistics
@@ -32,6 +31,7 @@ from segmeter.core.sections import Answer, Note, Section, Slices, Table, Value
 from segmeter.engine import run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.measures.challenges import area_over_steps
+from segmeter.measures.judging import judge_by
 from segmeter.measures.objects import dice
 from segmeter.measures.surfaces import hd95, nsd
 from segmeter.runtime.remote_files import Roots

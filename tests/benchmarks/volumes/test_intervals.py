@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.breakdown import splits
-from segmeter.benchmarks.report_parts import difference_table
+from segmeter.analysis.breakdown import splits
+from segmeter.analysis.report_parts import difference_table
 from segmeter.benchmarks.volumes import Volumes
 from segmeter.benchmarks.volumes.sections import _effort_chart, against_best, recommendation
 from segmeter.benchmarks.volumes.statistics import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.judging import Surfaces
 from segmeter.core.masks import Mask
+from segmeter.measures.judging import Surfaces
 
 torch = pytest.importorskip("torch")
 

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.breakdown import splits
+from segmeter.analysis.breakdown import splits
 from segmeter.benchmarks.zeroshot.boxes.statistics import Scored, groups
 from segmeter.benchmarks.zeroshot.boxes.work import masks_of_boxes
 from segmeter.core import catalogue

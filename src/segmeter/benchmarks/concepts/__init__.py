@@ -8,7 +8,6 @@ from time import perf_counter
 
 from segmeter.benchmarks.concepts.pairs import Pair, pairs_of, read_phrases
 from segmeter.benchmarks.declared import Declared, with_digest
-from segmeter.benchmarks.sessions import timed_encode
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row, RunOption
 from segmeter.core.capabilities import ChecksData, capable
@@ -18,6 +17,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.prompts import Prompt, Text
 from segmeter.core.rows import DETECTION_ROWS, JOB_KEY, Column
 from segmeter.core.scenes import Dataset, Scene
+from segmeter.users.simulation import timed_encode
 
 CONCEPT_ROWS = replace(
     DETECTION_ROWS.plus(

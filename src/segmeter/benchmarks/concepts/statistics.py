@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks import report_parts as parts
+from segmeter.analysis import report_parts as parts
 from segmeter.benchmarks.concepts.pairs import Pair
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Group, Results

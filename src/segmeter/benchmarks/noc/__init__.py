@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared, elsewhere
-from segmeter.benchmarks.sessions import CONSISTENCY, simulate_scene
-from segmeter.benchmarks.starts import OPTIONS as STARTS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row, RunOption
 from segmeter.core.capabilities import RunsUsersIndependently, capable
@@ -18,6 +16,8 @@ from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS
 from segmeter.core.scenes import Scene
 from segmeter.stats.goals import Goal
+from segmeter.users.simulation import CONSISTENCY, simulate_scene
+from segmeter.users.starts import OPTIONS as STARTS
 
 
 @catalogue.benchmarks.add(

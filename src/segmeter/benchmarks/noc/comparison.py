@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.costs import busy
+from segmeter.analysis import report_parts as parts
+from segmeter.analysis.costs import busy
+from segmeter.analysis.response_section import followed_sentence
 from segmeter.benchmarks.noc import statistics as noc
 from segmeter.benchmarks.noc.statistics import ClickSessions
-from segmeter.benchmarks.response_section import followed_sentence
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.grouping import grouped
 from segmeter.core.plans import display_names

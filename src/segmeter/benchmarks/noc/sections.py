@@ -10,8 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.costs import Way, cost_section, machines
+from segmeter.analysis import report_parts as parts
+from segmeter.analysis.costs import Way, cost_section, machines
+from segmeter.analysis.report_cases import (
+    NO_MASKS,
+    Case,
+    Key,
+    available_cases,
+    session_frames,
+    values_by_key,
+)
+from segmeter.analysis.response_section import response_sections
+from segmeter.analysis.start_section import start_sections
 from segmeter.benchmarks.noc import statistics as noc
 from segmeter.benchmarks.noc.comparison import (
     TIED,
@@ -23,16 +33,6 @@ from segmeter.benchmarks.noc.comparison import (
     tested_differences,
 )
 from segmeter.benchmarks.noc.statistics import ClickSessions
-from segmeter.benchmarks.report_cases import (
-    NO_MASKS,
-    Case,
-    Key,
-    available_cases,
-    session_frames,
-    values_by_key,
-)
-from segmeter.benchmarks.response_section import response_sections
-from segmeter.benchmarks.starts import start_sections
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Results
 from segmeter.core.wording import counted

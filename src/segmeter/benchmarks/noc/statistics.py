@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.costs import cost_of
+from segmeter.analysis.costs import cost_of
+from segmeter.analysis.responses import STATISTICS as RESPONSES
+from segmeter.analysis.responses import response_groups
 from segmeter.benchmarks.noc import until, within_range
-from segmeter.benchmarks.responses import STATISTICS as RESPONSES
-from segmeter.benchmarks.responses import response_groups
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, PaperLayout, Results
 from segmeter.core.errors import BadInput, suggestion

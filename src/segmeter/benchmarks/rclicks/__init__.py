@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from segmeter.benchmarks.declared import Declared, with_digest
-from segmeter.benchmarks.sessions import CONSISTENCY
-from segmeter.benchmarks.starts import NO_START
 from segmeter.clickability.groups import GROUPS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import PaperLayout, RunOption
@@ -22,6 +20,8 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS
+from segmeter.users.simulation import CONSISTENCY
+from segmeter.users.starts import NO_START
 
 
 @catalogue.benchmarks.add("rclicks", summary="quality with human instead of simulated clicks")

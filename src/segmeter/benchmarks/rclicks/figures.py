@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.rclicks.statistics import CARDS, ModelFindings, first_clickers
-from segmeter.benchmarks.report_cases import (
+from segmeter.analysis import report_parts as parts
+from segmeter.analysis.report_cases import (
     NO_MASKS,
     Case,
     Key,
@@ -20,6 +19,7 @@ from segmeter.benchmarks.report_cases import (
     session_frames,
     session_rows,
 )
+from segmeter.benchmarks.rclicks.statistics import CARDS, ModelFindings, first_clickers
 from segmeter.clickability.groups import GROUPS, group_of_pixels
 from segmeter.clickability.map_sources import source
 from segmeter.clickability.maps import ClickRegion

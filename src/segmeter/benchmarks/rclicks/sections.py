@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from segmeter.benchmarks import report_parts as parts
+from segmeter.analysis import report_parts as parts
+from segmeter.analysis.report_cases import object_title
+from segmeter.analysis.response_section import followed_notes, response_sections
 from segmeter.benchmarks.rclicks import figures
 from segmeter.benchmarks.rclicks.effects import EFFECTS
 from segmeter.benchmarks.rclicks.statistics import CARDS, ModelFindings, findings
-from segmeter.benchmarks.report_cases import object_title
-from segmeter.benchmarks.response_section import followed_notes, response_sections
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.grouping import grouped

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.declared import once_per_run
+from segmeter.analysis.responses import STATISTICS as RESPONSES
+from segmeter.analysis.responses import response_groups
 from segmeter.benchmarks.rclicks.effects import EFFECTS, Effect, excess_of, interval_of, nulls
-from segmeter.benchmarks.responses import STATISTICS as RESPONSES
-from segmeter.benchmarks.responses import response_groups
 from segmeter.clickability.groups import GROUPS
-from segmeter.core.benchmarks import Group, Results, SummaryRow
+from segmeter.core.benchmarks import Group, Results, SummaryRow, once_per_run
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped
 from segmeter.core.scores_by_step import Tables

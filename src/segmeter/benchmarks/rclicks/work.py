@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from segmeter.benchmarks.sessions import rows_of, run_sessions, timed_encode
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import RepeatsDraws
@@ -15,6 +14,7 @@ from segmeter.core.scenes import Scene
 from segmeter.core.users import User
 from segmeter.users.humanlike_clicks import ClickingGroup, MapSample
 from segmeter.users.replay import ReplayUser, open_clicks, recorded
+from segmeter.users.simulation import rows_of, run_sessions, timed_encode
 
 
 def work(model: Model, scene: Scene, plan: Plan) -> list[Row]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.report_parts import published_rows
+from segmeter.analysis.report_parts import published_rows
 from segmeter.benchmarks.seism.work import GroundTruths, levels_of, results_of
 from segmeter.core import sections as page
 from segmeter.core.errors import BadInput

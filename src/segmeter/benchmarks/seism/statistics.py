@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks import report_parts as parts
+from segmeter.analysis import report_parts as parts
 from segmeter.benchmarks.seism.methods import PEOPLE
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Results

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared, elsewhere
-from segmeter.benchmarks.sessions import CONSISTENCY
-from segmeter.benchmarks.starts import NO_START
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import PaperLayout, RunOption
 from segmeter.core.capabilities import ChecksData, capable
@@ -17,6 +15,8 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column
+from segmeter.users.simulation import CONSISTENCY
+from segmeter.users.starts import NO_START
 
 TETRIS_ROWS = SESSION_ROWS.plus(
     (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.report_cases import (
+from segmeter.analysis.report_cases import (
     NO_MASKS,
     Key,
     available_cases,
@@ -19,7 +19,6 @@ from segmeter.benchmarks.report_cases import (
     session_frames,
     session_rows,
 )
-from segmeter.benchmarks.sessions import mask_of
 from segmeter.benchmarks.tetris.statistics import AttackedSessions, roles_of
 from segmeter.benchmarks.tetris.work import map_of
 from segmeter.core.benchmarks import Results, Row
@@ -27,6 +26,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click, round_from_json
 from segmeter.core.sections import Block, Gallery, Illustration, Note, Replay
 from segmeter.stats.intervals import Floats
+from segmeter.users.simulation import mask_of
 
 _SHOWN, _REPLAYED = 8, 2
 _WORDS = {"min": "worst clicks", "max": "best clicks"}

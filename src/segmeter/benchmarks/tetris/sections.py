@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.response_section import followed_notes, response_sections
+from segmeter.analysis import report_parts as parts
+from segmeter.analysis.response_section import followed_notes, response_sections
 from segmeter.benchmarks.tetris import statistics as tetris
 from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays, shift_maps
 from segmeter.benchmarks.tetris.statistics import AREAS, ROLES, AttackedSessions

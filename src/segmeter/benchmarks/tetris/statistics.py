@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.responses import STATISTICS as RESPONSES
-from segmeter.benchmarks.responses import response_groups
+from segmeter.analysis.responses import STATISTICS as RESPONSES
+from segmeter.analysis.responses import response_groups
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped

@@ -22,8 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.judging import judge_by
-from segmeter.benchmarks.sessions import rows_of, run_sessions, target_columns, timed_encode
 from segmeter.benchmarks.tetris.click_response import (
     ScoreMap,
     click_response_map,
@@ -42,8 +40,10 @@ from segmeter.core.prompts import Click, Prompt, to_json
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Observation, User
+from segmeter.measures.judging import judge_by
 from segmeter.users.adversary import Adversary, Attempt, Attempts, Direction, search
 from segmeter.users.box_prompts import AdversarialBox
+from segmeter.users.simulation import rows_of, run_sessions, target_columns, timed_encode
 
 BASES = ("centre-click", "tight-box")
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.costs import cost_of
-from segmeter.benchmarks.report_cases import Key, object_title, session_rows
+from segmeter.analysis import report_parts as parts
+from segmeter.analysis.costs import cost_of
+from segmeter.analysis.report_cases import Key, object_title, session_rows
 from segmeter.benchmarks.video import COUNTS, NUMBERS
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Results, Row

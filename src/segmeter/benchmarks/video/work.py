@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.sessions import target_columns, timed_encode
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import prompts_given_by
@@ -46,6 +45,7 @@ from segmeter.measures.boundaries import morphological_f
 from segmeter.measures.objects import iou
 from segmeter.models.videos.frame_trackers import as_video, on_videos
 from segmeter.stats.intervals import Floats
+from segmeter.users.simulation import target_columns, timed_encode
 from segmeter.users.videos.frame_users import VideoObservation
 
 _COUNTED = {"click": "clicks", "box": "boxes", "scribble": "strokes", "mask": "masks_drawn"}

@@ -7,9 +7,6 @@ from dataclasses import fields, replace
 from functools import partial
 
 from segmeter.benchmarks.declared import Declared, elsewhere
-from segmeter.benchmarks.judging import SURFACE_MEASURES, Surfaces
-from segmeter.benchmarks.sessions import CONSISTENCY
-from segmeter.benchmarks.starts import OPTIONS as STARTS
 from segmeter.core import catalogue
 from segmeter.core.action_counts import Effort
 from segmeter.core.benchmarks import Difference, PaperLayout, Results, RunOption
@@ -24,6 +21,9 @@ from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column
+from segmeter.measures.judging import SURFACE_MEASURES, Surfaces
+from segmeter.users.simulation import CONSISTENCY
+from segmeter.users.starts import OPTIONS as STARTS
 
 __all__ = ["MEASURES", "PROMPTERS", "VOLUME_ROWS", "Volumes"]
 

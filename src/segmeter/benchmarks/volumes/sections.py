@@ -9,11 +9,10 @@ from operator import attrgetter
 
 import numpy as np
 
-from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.costs import Way, cost_of, cost_section
-from segmeter.benchmarks.judging import Surfaces
-from segmeter.benchmarks.response_section import followed_notes, response_sections
-from segmeter.benchmarks.starts import start_sections
+from segmeter.analysis import report_parts as parts
+from segmeter.analysis.costs import Way, cost_of, cost_section
+from segmeter.analysis.response_section import followed_notes, response_sections
+from segmeter.analysis.start_section import start_sections
 from segmeter.benchmarks.volumes import statistics as volumes
 from segmeter.benchmarks.volumes import tables
 from segmeter.benchmarks.volumes.statistics import VolumeSessions, goals_of
@@ -23,6 +22,7 @@ from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Group, Results
 from segmeter.core.grouping import grouped
 from segmeter.core.wording import counted
+from segmeter.measures.judging import Surfaces
 from segmeter.stats.annotation_time import waiting_to
 from segmeter.stats.statistics import Statistic, corrected_together, differences_of
 

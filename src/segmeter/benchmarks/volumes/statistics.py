@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.costs import cost_of
-from segmeter.benchmarks.responses import STATISTICS as RESPONSES
-from segmeter.benchmarks.responses import Responses, response_groups
+from segmeter.analysis.costs import cost_of
+from segmeter.analysis.responses import STATISTICS as RESPONSES
+from segmeter.analysis.responses import Responses, response_groups
 from segmeter.benchmarks.volumes import MEASURES
 from segmeter.core import catalogue
 from segmeter.core.action_counts import Effort

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.report_cases import Key, session_rows, values_by_key, volume_slices
-from segmeter.benchmarks.sessions import mask_of
+from segmeter.analysis import report_parts as parts
+from segmeter.analysis.report_cases import Key, session_rows, values_by_key, volume_slices
 from segmeter.benchmarks.volumes import statistics as volumes
 from segmeter.benchmarks.volumes.statistics import VolumeSessions
 from segmeter.core import catalogue
@@ -30,6 +29,7 @@ from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sections import Block, Cell, Column, Frame, Label, Note, Slices, Table, Value
 from segmeter.core.wording import counted
 from segmeter.stats.intervals import Floats
+from segmeter.users.simulation import mask_of
 from segmeter.users.volumes.intrabench_prompters import Prompter, Refiner
 
 PAPER_DATASETS = tuple(f"D{i}" for i in range(1, 9))

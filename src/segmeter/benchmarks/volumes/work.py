@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.sessions import rows_of, run_sessions, timed_encode, whole_path
-from segmeter.benchmarks.starts import starts_of
 from segmeter.benchmarks.volumes import PROMPTERS
 from segmeter.benchmarks.volumes.tables import table_of, typed
 from segmeter.core import catalogue
@@ -31,6 +29,8 @@ from segmeter.core.users import User
 from segmeter.measures.challenges import lesion_scores
 from segmeter.measures.objects import dice
 from segmeter.models.volumes.slicewise import SliceEncodedScene, Slicewise, on_volumes
+from segmeter.users.simulation import rows_of, run_sessions, timed_encode, whole_path
+from segmeter.users.starts import starts_of
 from segmeter.users.volumes.intrabench_prompters import Prompter, Refiner
 from segmeter.users.volumes.volume_clicks import AutopetUser
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from blobs import Blob, Blobs, position_image
 
-from segmeter.benchmarks.breakdown import splits
-from segmeter.benchmarks.report_parts import published_rows
+from segmeter.analysis.breakdown import splits
+from segmeter.analysis.report_parts import published_rows
 from segmeter.benchmarks.seism.statistics import COUNTS
 from segmeter.benchmarks.zeroshot.edges import EDGE_ROWS, Edges
 from segmeter.benchmarks.zeroshot.edges.methods import (

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from blobs import Blob, Blobs, position_image
 
-from segmeter.benchmarks.breakdown import splits
-from segmeter.benchmarks.report_parts import published_rows
+from segmeter.analysis.breakdown import splits
+from segmeter.analysis.report_parts import published_rows
 from segmeter.benchmarks.zeroshot.proposals import PROPOSAL_ROWS, Proposals
 from segmeter.benchmarks.zeroshot.proposals.work import groups_of, ranked, work
 from segmeter.core.catalogue import Spec

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks import report_parts as parts
+from segmeter.analysis import report_parts as parts
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, short_name
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.detection_ground_truth import DetectionGroundTruth, coco_layout

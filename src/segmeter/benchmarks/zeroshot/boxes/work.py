@@ -14,8 +14,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from segmeter.benchmarks.sessions import timed_encode
-from segmeter.benchmarks.starts import folder_of, made_near
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
@@ -29,6 +27,8 @@ from segmeter.core.prompts import Box
 from segmeter.core.scenes import Scene
 from segmeter.measures.detections import check_detections
 from segmeter.models.detectors import COCO_CATEGORIES, Detector
+from segmeter.users.simulation import timed_encode
+from segmeter.users.starts import folder_of, made_near
 
 GROUND_TRUTH = "ground_truth"
 

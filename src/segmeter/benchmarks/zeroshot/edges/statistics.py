@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from segmeter.benchmarks import report_parts as parts
+from segmeter.analysis import report_parts as parts
 from segmeter.benchmarks.seism.statistics import COUNTS, SweptTables, precision_recall_chart, set_fb
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Results

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.sessions import CONSISTENCY, simulate_scene
-from segmeter.benchmarks.starts import NO_START
 from segmeter.benchmarks.zeroshot import RULES, named, short_name
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row, RunOption
@@ -15,6 +13,8 @@ from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column
 from segmeter.core.scenes import Scene
+from segmeter.users.simulation import CONSISTENCY, simulate_scene
+from segmeter.users.starts import NO_START
 
 
 @catalogue.benchmarks.add("points", summary="masks after 1 to 9 points (mIoU@1 to 9, oracle@1)")

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.response_section import followed_notes, response_sections
-from segmeter.benchmarks.responses import STATISTICS as RESPONSES
-from segmeter.benchmarks.responses import response_groups
+from segmeter.analysis import report_parts as parts
+from segmeter.analysis.response_section import followed_notes, response_sections
+from segmeter.analysis.responses import STATISTICS as RESPONSES
+from segmeter.analysis.responses import response_groups
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, named, short_name
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow

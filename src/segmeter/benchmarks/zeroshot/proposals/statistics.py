@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from segmeter.benchmarks import report_parts as parts
+from segmeter.analysis import report_parts as parts
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.scores_by_step import Tables

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import segmeter
-from segmeter.benchmarks.breakdown import (
+from segmeter.analysis.breakdown import (
     Key,
     differences_by_group,
     groups_of_targets,

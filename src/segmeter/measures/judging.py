@@ -79,6 +79,10 @@ def judge_by(
 
     `options` are those of the plan: how surfaces of volumes are measured. The surfaces of a mask
     are measured once for all measures of them.
+
+    >>> whole, half = Mask.box((4, 4), (0, 0), (4, 4)), Mask.box((4, 4), (0, 0), (4, 2))
+    >>> judge_by(["iou", "dice"])(Target("1", whole), half)
+    {'iou': 0.5, 'dice': 0.666...}
     """
     spacing = spacing_mm or (1.0, 1.0, 1.0)
     made = {n: mask_measure(n, spacing_mm) for n in measures if n not in SURFACE_MEASURES}

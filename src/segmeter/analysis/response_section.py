@@ -10,11 +10,11 @@ from functools import partial
 
 import numpy as np
 
-from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks import responses
-from segmeter.benchmarks.costs import cost_of
-from segmeter.benchmarks.report_cases import available_cases, session_frames
-from segmeter.benchmarks.responses import Responses
+from segmeter.analysis import report_parts as parts
+from segmeter.analysis import responses
+from segmeter.analysis.costs import cost_of
+from segmeter.analysis.report_cases import available_cases, session_frames
+from segmeter.analysis.responses import Responses
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.grouping import grouped

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.judging import judge_by
-from segmeter.benchmarks.starts import starts_of
 from segmeter.core.benchmarks import Row, RunOption
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import SimulatedSession, Trajectory, simulate
@@ -27,8 +25,10 @@ from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.core.seeds import generator
 from segmeter.core.sessions import Round
 from segmeter.core.users import User
+from segmeter.measures.judging import judge_by
 from segmeter.measures.obedience import responses
 from segmeter.measures.objects import iou
+from segmeter.users.starts import starts_of
 
 
 def simulate_scene(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import segmeter
-from segmeter.benchmarks.starts import made_near, paired, start_sections
+from segmeter.analysis.start_section import start_sections
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group
 from segmeter.core.errors import BadInput, NotFound, NoWeights
@@ -21,6 +21,7 @@ from segmeter.core.scenes import Target
 from segmeter.measures.objects import iou
 from segmeter.models.conformance import drawn_scene
 from segmeter.stats.statistics import Statistic
+from segmeter.users.starts import made_near, paired
 
 
 def test_objects_and_masks_are_paired_one_to_one_within_classes() -> None:

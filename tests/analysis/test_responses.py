@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 import segmeter
-from segmeter.benchmarks.response_section import (
+from segmeter.analysis.response_section import (
     _calibration,
     by_class,
     followed_sentence,
     response_sections,
 )
-from segmeter.benchmarks.responses import STATISTICS, Responses, response_groups
+from segmeter.analysis.responses import STATISTICS, Responses, response_groups
 from segmeter.core.benchmarks import Difference, Group, SummaryRow
 from segmeter.core.rows import RESPONSES
 from segmeter.core.sections import Table

@@ -7,7 +7,7 @@ import csv
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.breakdown import breakdown, splits
+from segmeter.analysis.breakdown import breakdown, splits
 from segmeter.cli.report import report
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask

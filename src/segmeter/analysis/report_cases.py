@@ -10,10 +10,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.declared import once_per_run
-from segmeter.benchmarks.sessions import mask_of
 from segmeter.core import sections as page
-from segmeter.core.benchmarks import Group, Results, Row
+from segmeter.core.benchmarks import Group, Results, Row, once_per_run
 from segmeter.core.capabilities import KnowsItsScan
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.grouping import grouped_pairs
@@ -23,6 +21,7 @@ from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.datasets.volumes.cases import WINDOWS
 from segmeter.models.volumes.slices import prepared
 from segmeter.stats.statistics import G
+from segmeter.users.simulation import mask_of
 
 Key = tuple[str, str]
 """Scene and target."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.report_parts import P_VALUE, titled
+from segmeter.analysis.report_parts import P_VALUE, titled
 from segmeter.core.benchmarks import Benchmark, Difference, Group, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped_pairs

@@ -1,0 +1,1 @@
+"""Analysis: what benchmarks compute and show alike: groups, costs, responses, tables, cases."""
