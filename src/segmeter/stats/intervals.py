@@ -11,9 +11,10 @@ resamples, all rounds and all models at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,13 @@ def codes(names: Iterable[Hashable]) -> npt.NDArray[np.intp]:
     return np.array([place.setdefault(name, len(place)) for name in names], dtype=np.intp)
 
 
+@lru_cache(maxsize=16)  # a report resamples the same scenes in every statistic
+def _codes_of(names: tuple[Hashable, ...]) -> npt.NDArray[np.intp]:
+    found = codes(names)
+    found.flags.writeable = False
+    return found
+
+
 class Resampling:
     """Resamples of scenes; the same draws for every model, so that differences are paired.
 
@@ -89,7 +97,7 @@ class Resampling:
     ) -> None:
         if len(clusters) == 0:
             raise BadInput("an interval needs at least one target, and there is none")
-        self.cluster = codes(clusters)
+        self.cluster = _codes_of(tuple(clusters))
         self.clusters = int(self.cluster.max()) + 1
         self.level = level
         self.resamples = resamples
@@ -105,9 +113,7 @@ class Resampling:
         >>> Resampling("ab", resamples=5).statistic(lambda counts: counts.sum(axis=1), 2)
         array([2., 2., 2., 2., 2.])
         """
-        block = max(1, _AT_ONCE // max(1, size))
-        starts = range(0, self.resamples, block)
-        parts = (self._weights[k : k + block, self.cluster].astype(float) for k in starts)
+        parts = (weights[:, self.cluster] for weights in self._blocks(size))
         return np.concatenate([compute(counts) for counts in parts])
 
     def quantiles(self, values: npt.ArrayLike, share: float) -> Floats:
@@ -117,23 +123,40 @@ class Resampling:
         [2.0, 2.0, 2.0, 2.0]
         """
         columns = _columns(values)
-        owners, places = np.nonzero(~np.isnan(columns))
-        order = np.argsort(columns[owners, places], kind="stable")
-        ordered, owners = columns[owners, places][order], owners[order]
+        targets, places = np.nonzero(~np.isnan(columns))
+        if len(targets) == 0:
+            return np.full(self.resamples, np.nan)
+        order = np.argsort(columns[targets, places], kind="stable")
+        ordered, owners = columns[targets, places][order], self.cluster[targets[order]]
+        # Which stretch of the ordered values holds a quantile is known from each scene's counts
+        # up to its end; only that stretch is counted value by value.
+        step = max(1, isqrt(len(ordered)))
+        stretches = -(-len(ordered) // step)
+        cells = owners * stretches + np.arange(len(ordered)) // step
+        counted = np.bincount(cells, minlength=self.clusters * stretches)
+        up_to = counted.reshape(self.clusters, stretches).cumsum(axis=1).astype(float)
+        inside = np.append(owners, np.zeros(step, np.intp))  # the last stretch may be shorter
 
-        def compute(counts: Floats) -> Floats:
+        def place_of(edge: Floats, weights: Floats, ends: Floats) -> npt.NDArray[np.intp]:
+            """How many values count at most `edge` together, `(resamples, 1)`, the last at most."""
+            stretch = np.minimum((ends <= edge).sum(axis=1, keepdims=True), stretches - 1)
+            before = np.take_along_axis(np.insert(ends, 0, 0, axis=1), stretch, axis=1)
+            own = np.take_along_axis(weights, inside[stretch * step + np.arange(step)], axis=1)
+            found = stretch[:, 0] * step + (before + own.cumsum(axis=1) <= edge).sum(axis=1)
+            return np.asarray(np.minimum(found, len(ordered) - 1))
+
+        def compute(weights: Floats) -> Floats:
             """Linear between the two nearest, as `numpy.quantile`."""
-            ends = counts[:, owners].cumsum(axis=1)
+            ends = weights @ up_to
             place = (ends[:, -1:] - 1) * share
-            low, high = ((ends <= edge).sum(axis=1) for edge in (np.floor(place), np.ceil(place)))
-            last = len(ordered) - 1  # a resample may hold no value
-            below, above = (ordered[np.minimum(k, last)] for k in (low, high))
+            edges = np.floor(place), np.ceil(place)
+            below, above = (ordered[place_of(edge, weights, ends)] for edge in edges)
             part = place[:, 0] % 1
             with np.errstate(invalid="ignore"):  # between two infinite values
                 between = np.where(below == above, below, below + part * (above - below))
             return np.where(ends[:, -1] > 0, np.where(part == 0, below, between), np.nan)
 
-        return self.statistic(compute, len(ordered))
+        return np.concatenate([compute(w) for w in self._blocks(self.clusters + step)])
 
     def sums(self, values: npt.ArrayLike) -> Floats:
         """Sums of each scene's values, `(scenes, columns)`."""
@@ -223,9 +246,13 @@ class Resampling:
         """Sums of the scenes in every resample; many scenes a block of resamples at a time."""
         if self._weights.dtype == np.float64:
             return np.asarray(self._weights @ sums)
-        block = max(1, _AT_ONCE // self.clusters)
-        starts = range(0, len(self._weights), block)
-        return np.concatenate([self._weights[k : k + block].astype(float) @ sums for k in starts])
+        return np.concatenate([weights @ sums for weights in self._blocks(self.clusters)])
+
+    def _blocks(self, size: int) -> Iterator[Floats]:
+        """The weights as numbers, some resamples at a time, of which each needs `size` numbers."""
+        block = max(1, _AT_ONCE // max(1, size))
+        for start in range(0, self.resamples, block):
+            yield self._weights[start : start + block].astype(float)
 
     @property
     def _reach(self) -> float:
