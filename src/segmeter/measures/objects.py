@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 
-import cv2
 import numpy as np
 
 from segmeter.core.errors import BadInput
@@ -119,6 +118,8 @@ def _band(mask: Mask, reach: int) -> Mask:
 
 def _plain_band(bits: Bits, reach: int) -> Bits:
     """The pixels removed by an erosion with a square of side `2 reach + 1`."""
+    import cv2
+
     square = np.ones((2 * reach + 1,) * 2, dtype=np.uint8)
     inner = cv2.erode(
         bits.view(np.uint8), square, borderType=cv2.BORDER_CONSTANT, borderValue=(0.0,)

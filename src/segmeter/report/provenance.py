@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from segmeter.core import catalogue
@@ -22,6 +23,17 @@ from segmeter.report.exports import latex_text
 from segmeter.store import Run
 
 _FEW = 6
+
+
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    """A job that has rows."""
+
+    model: str
+    dataset: str
+    scene: str
+
+
 _LIBRARIES = (
     "segmeter", "python", "numpy", "scipy", "opencv-python-headless", "torch", "transformers",
     "pyarrow",
@@ -83,8 +95,10 @@ def unfinished(run: Run) -> list[str]:
     sentences, together = [], _with_rows(run)
     for part, labels in run.parts():
         names = display_names(part.plan.datasets)
-        failed = {(r["model"], r["dataset"], r["scene"]) for r in part.errors()}
-        for (model, dataset), lacking in _not_run(part, set()).items():
+        not_run = _not_run(part, set())
+        errors = part.errors() if not_run else []
+        failed = {(r["model"], r["dataset"], r["scene"]) for r in errors}
+        for (model, dataset), lacking in not_run.items():
             label = labels.get(model, model)
             scenes = [scene for scene in lacking if (label, dataset, scene) not in together]
             if not scenes:
@@ -127,8 +141,12 @@ def _not_run(run: Results, failed: set[tuple[str, str, str]]) -> dict[tuple[str,
 
 def _with_rows(run: Results) -> set[tuple[str, str, str]]:
     """Model, dataset and scene of every job that has rows."""
-    jobs = f"select distinct model, dataset, scene from {run.objects} order by all"
-    return {(r["model"], r["dataset"], r["scene"]) for r in run.sql(jobs).to_pylist()}
+
+    def found() -> list[_Finished]:
+        jobs = f"select distinct model, dataset, scene from {run.objects} order by all"
+        return [_Finished(**row) for row in run.sql(jobs).to_pylist()]
+
+    return {(j.model, j.dataset, j.scene) for j in run.cached("finished", _Finished, found)}
 
 
 def _all_scenes(run: Results, dataset: str, done: set[tuple[str, str, str]]) -> list[str]:

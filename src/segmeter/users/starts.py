@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,8 +25,9 @@ from segmeter.core.lockstep import Start
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene, Target, Volume
-from segmeter.datasets.label_files import Predictions
-from segmeter.measures.objects import iou
+
+if TYPE_CHECKING:
+    from segmeter.datasets.label_files import Predictions
 
 OPTIONS = (
     RunOption("start", str, None, "Also start from masks: a folder of label maps, a COCO results "
@@ -48,6 +49,8 @@ def with_start(options: Mapping[str, Any]) -> dict[str, Any]:
         return dict(options)
     path = Path(str(source))
     if path.exists():
+        from segmeter.datasets.label_files import Predictions
+
         digest = Predictions(path).card.fingerprint
         return {**options, "start": str(path.resolve()), "start_digest": digest}
     name = Spec.parse(str(source)).name
@@ -105,6 +108,8 @@ def paired(
     """
     from scipy.optimize import linear_sum_assignment
 
+    from segmeter.measures.objects import iou
+
     named = classes or [""] * len(masks)
     found = np.array([
         [0.0 if c and t.label and c != t.label else iou(t.mask, m)
@@ -117,7 +122,11 @@ def paired(
     return [partner.get(i, Mask.empty(target.mask.shape)) for i, target in enumerate(targets)]
 
 
-_predictions = lru_cache(maxsize=4)(lambda source, digest: Predictions(source))
+@lru_cache(maxsize=4)
+def _predictions(source: str, digest: str) -> Predictions:
+    from segmeter.datasets.label_files import Predictions
+
+    return Predictions(source)
 
 
 @lru_cache(maxsize=2)
