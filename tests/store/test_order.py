@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import segmeter
+from segmeter.core.rows import SESSION_ROWS
 from segmeter.store import Run, validated_rows
+from segmeter.store.job_files import ARROW_TYPES
 
 Typed = Callable[..., tuple[int, str, str]]
 SOURCE = Path(segmeter.__file__).parent
@@ -119,3 +123,51 @@ def test_views_are_found_however_a_query_spells_them(played: Path) -> None:
     ]
     assert 0 < counts[0] < counts[1]
     assert counts[2] == 0
+
+
+@pytest.mark.parametrize("how", ["reversed", "by round", "drawn"])
+def test_sessions_do_not_depend_on_the_order_of_rows(how: str) -> None:
+    """Rows of sessions that follow each other are not sorted; others are."""
+    rows = [
+        {"model": "m", "dataset": "d", "scene": scene, "target": target, "user": "u"}
+        | {"protocol": "corrected", "round": k, "iou": k / 5, "kinds": "click", "file_": 0}
+        for scene in ("b", "a")
+        for target in ("2", "1")
+        for k in range(1, 5)
+    ]
+    other = {
+        "reversed": rows[::-1],
+        "by round": sorted(rows, key=lambda row: row["round"]),
+        "drawn": [rows[k] for k in np.random.default_rng(0).permutation(len(rows))],
+    }[how]
+    sessions = sessions_of_rows(rows)
+    assert sessions["scene"].to_pylist() == ["a", "a", "b", "b"]
+    assert sessions["target"].to_pylist() == ["1", "2", "1", "2"]
+    assert sessions["iou"].to_pylist() == [[0.2, 0.4, 0.6, 0.8]] * 4
+    assert sessions["fault_"].to_pylist() == [None] * 4
+    assert sessions_of_rows(other).equals(sessions)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "why"),
+    [([1, 2, 2], "two rows have the same key"), ([1, 3, 4], "some of its rounds are missing")],
+)
+def test_wrong_rounds_are_found_beside_right_ones(rounds: list[int], why: str) -> None:
+    rows = [
+        {"model": "m", "dataset": "d", "scene": "s", "target": target, "user": "u"}
+        | {"protocol": "corrected", "round": k, "iou": 0.5, "kinds": "click", "file_": 0}
+        for target, numbers in (("right", [1, 2, 3]), ("wrong", rounds))
+        for k in numbers
+    ]
+    assert sessions_of_rows(rows)["fault_"].to_pylist() == [None, why]
+
+
+def sessions_of_rows(rows: list[dict[str, Any]]) -> pa.Table:
+    connection = validated_rows.database()
+    held = pa.Table.from_pylist(rows)
+    for column in SESSION_ROWS.columns:
+        if column.fact:
+            nothing = pa.nulls(len(rows), ARROW_TYPES[column.kind])
+            held = held.append_column(column.name, nothing)
+    connection.register("rows", held)
+    return validated_rows.sessions_of(connection, "select * from rows", held.column_names)

@@ -32,12 +32,12 @@ from segmeter.core.rows import (
     Schema,
     measure_column,
 )
-from segmeter.core.scores_by_step import quoted
+from segmeter.core.scores_by_step import numbers_of, quoted
 from segmeter.core.seeds import fingerprint
 from segmeter.store.compacted_files import whole
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import ARROW_TYPES, kind_of, provenance_of
-from segmeter.store.job_tables import FILE, RowFiles
+from segmeter.store.job_tables import FILE, RowFiles, int32_array
 
 if TYPE_CHECKING:
     import duckdb
@@ -52,8 +52,9 @@ JOB_ROWS = Schema("rows", SESSION_ROWS.columns[: len(JOB_KEY)], JOB_KEY)
 
 (KINDS,) = SESSION_FACTS
 _FAULT = "fault_"  # the column with what is wrong with a row
+_PLACE = "place_"  # the column with the number of a row
 _MOST_PIXELS = {2: 1 << 28, 3: 1 << 31}  # of an image and a volume; larger ones are not read
-_LISTED = ("seconds_encode", "seconds_predict", "seconds_user", *SESSION_LISTS)
+_LISTED = ("seconds_encode", "seconds_predict", "seconds_user", "stopped", *SESSION_LISTS)
 _NEEDED = {*SESSION_KEY, "kinds", *_LISTED}
 _POSSIBLE_SHAPE = f"""
     shape is null or (len(shape) between 2 and 3 and len(shape) = len(list_filter(
@@ -211,34 +212,64 @@ def sessions_of(
     Where rows name the file they come from, so do sessions, and what is wrong with one is in
     `fault_`.
     """
-    from_files = FILE in columns
-    key = ", ".join(map(quoted, [*SESSION, FILE] if from_files else SESSION))
-    facts = [column for column in schema.columns if column.fact]
     # Kinds of a round's prompts, as `click` or `box+click`; empty where there were none.
     kinds = "coalesce(kinds, '')" if "kinds" in columns else "''"
-    held_rows = ", ".join(quoted(n) for n in columns if n != KINDS)
-    ordered = connection.sql(
-        f"select {held_rows}, {kinds} as {KINDS} from ({rows}) order by {key}, round"
-    ).to_arrow_table()
-    connection.register("ordered", ordered)
-    held = [f"min({quoted(fact.name)}) as {quoted(fact.name)}" for fact in facts]
-    if from_files:
-        held.append(f"{_fault(schema, columns)} as {_FAULT}")
-    sessions = connection.sql(f"""
-        select {", ".join([key, *held])}, count(*)::int as rounds_
-        from ordered group by {key} order by {key}
-    """).to_arrow_table()
-    connection.unregister("ordered")
-    ends = np.append(0, sessions["rounds_"].to_pylist()).cumsum(dtype=np.int32)
-    sessions = sessions.drop_columns(["rounds_"])
-    # From a buffer: pa.array would import pandas, half a second.
-    offsets = pa.Array.from_buffers(pa.int32(), len(ends), [None, pa.py_buffer(ends)])
-    taken = {KINDS, _FAULT, FILE, *SESSION_ROWS.names, *(fact.name for fact in facts)}
-    taken -= set(_LISTED)
+    held = ", ".join(quoted(n) for n in columns if n != KINDS)
+    table = connection.sql(f"select {held}, {kinds} as {KINDS} from ({rows})").to_arrow_table()
+    sessions, in_order = _grouped(connection, table, columns, schema, in_order=True)
+    if not in_order:
+        key = ", ".join(map(quoted, [*SESSION, *_file_of(columns), "round"]))
+        connection.register("unordered", table)
+        table = connection.sql(f"select * from unordered order by {key}").to_arrow_table()
+        connection.unregister("unordered")
+        sessions, _ = _grouped(connection, table, columns, schema, in_order=False)
+    starts = numbers_of(sessions[_PLACE].combine_chunks())
+    order = np.argsort(starts)
+    offsets = int32_array(np.append(starts[order], len(table)))
+    places = int32_array(np.argsort(order))
+    sessions = sessions.drop_columns([_PLACE])
+    taken = {KINDS, _FAULT, FILE, *SESSION_ROWS.names, *sessions.column_names} - set(_LISTED)
     for name in [KINDS, *(n for n in columns if n not in taken)]:
-        rounds = pa.ListArray.from_arrays(offsets, ordered[name].combine_chunks())
-        sessions = sessions.append_column(name, rounds)
+        rounds = pa.ListArray.from_arrays(offsets, table[name].combine_chunks())
+        sessions = sessions.append_column(name, rounds.take(places))
     return sessions
+
+
+def _grouped(
+    connection: duckdb.DuckDBPyConnection,
+    table: pa.Table,
+    columns: Sequence[str],
+    schema: Schema,
+    *,
+    in_order: bool,
+) -> tuple[pa.Table, bool]:
+    """Key, facts, fault and first row of every session, in the order of its key.
+
+    Also whether the rows of each session follow each other by their rounds, as files have them:
+    sorting takes as long as all the rest. With `in_order` this is taken for granted.
+    """
+    placed = table.append_column(_PLACE, int32_array(np.arange(len(table))))
+    connection.register("placed", placed)
+    from_file = _file_of(columns)
+    key = ", ".join(map(quoted, [*SESSION, *from_file]))
+    facts = [quoted(column.name) for column in schema.columns if column.fact]
+    held = [f"min({fact}) as {fact}" for fact in facts]
+    held += [f"{_fault(schema, columns, in_order=in_order)} as {_FAULT}"] * len(from_file)
+    following = f"""
+        count(round) = count(*) and max({_PLACE}) - min({_PLACE}) + 1 = count(*)
+        and min({_PLACE} - round) = max({_PLACE} - round)
+    """
+    found = connection.sql(f"""
+        select {", ".join([key, *held])}, min({_PLACE}) as {_PLACE}, {following} as following_
+        from placed group by {key} order by {key}
+    """).to_arrow_table()
+    connection.unregister("placed")
+    follow = bool(numbers_of(found["following_"].combine_chunks()).all())
+    return found.drop_columns(["following_"]), follow
+
+
+def _file_of(columns: Collection[str]) -> list[str]:
+    return [FILE] if FILE in columns else []
 
 
 def _keys_query(schema: Schema, columns: Iterable[str]) -> str:
@@ -247,16 +278,16 @@ def _keys_query(schema: Schema, columns: Iterable[str]) -> str:
     return f"select {key}, {_fault(schema, columns)} as {_FAULT} from files group by {key}"
 
 
-def _fault(schema: Schema, columns: Iterable[str]) -> str:
+def _fault(schema: Schema, columns: Iterable[str], *, in_order: bool = False) -> str:
     """An aggregate over rows of one session or job: the first thing that is wrong, or null.
 
-    Sessions that were prompted have all rounds from 1 on.
+    Sessions that were prompted have all rounds from 1 on; those `in_order` have each once.
     """
     known, key = set(columns), schema.key
     prompted = has_sessions(schema) and "prompt" in schema.names
     inner = [quoted(name) for name in key if name not in JOB_KEY]
     wrong = [(f"count({quoted(n)}) < count(*)", f"a row has no '{n}'") for n in key]
-    if inner:  # nothing is known of the key of a benchmark that is not installed
+    if inner and not in_order:  # nothing is known of the key of a benchmark that is not installed
         same = f"count(distinct ({', '.join(inner)})) < count(*)"
         wrong.append((same, "two rows have the same key"))
     if prompted:
