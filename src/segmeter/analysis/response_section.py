@@ -154,8 +154,10 @@ def _curves(members: Sequence[Responses], where: str) -> list[page.Block]:
 def _line(group: Responses, above: Floats, below: Floats, rounds: int) -> page.Line:
     """Ratios of sums by round, with percentiles over resampled images."""
     known = ~np.isnan(above) & ~np.isnan(below)
-    at = [known & (group.round == k) for k in range(1, rounds + 1)]
-    sums = [np.stack([np.where(a, t, 0).sum(axis=1) for a in at], axis=1) for t in (above, below)]
+    numbers = np.nan_to_num(group.round).max(axis=0, initial=0)  # of its columns
+    at = [numbers == k for k in range(1, rounds + 1)]
+    held = [np.where(known, table, 0) for table in (above, below)]
+    sums = [np.stack([table[:, columns].sum(axis=1) for columns in at], axis=1) for table in held]
     drawn = resampling(group)
     with np.errstate(divide="ignore", invalid="ignore"):
         values = sums[0].sum(axis=0) / sums[1].sum(axis=0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.grouping import grouped
 from segmeter.core.rows import SESSION_LISTS
-from segmeter.core.scores_by_step import Tables, spread
+from segmeter.core.scores_by_step import Tables, spread, words_of
 from segmeter.measures.obedience import HURT, setbacks
 from segmeter.stats.calibration import ScoredRows
 from segmeter.stats.intervals import Floats, Interval, Resampling
@@ -34,7 +34,7 @@ FIRST = "2-10"
 _LEAST_DRAWS, _DRAWS, _MOST_ROWS = 100, 400, 2_000_000  # resamples of statistics of a group
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Responses(Group):
     """The rounds of a group, a line per object; NaN where a round was not run or is unknown.
 
@@ -56,20 +56,20 @@ class Responses(Group):
     jitter: Floats
     jitter_spread: Floats
 
-    @property
+    @cached_property
     def before(self) -> Floats:
         """IoU before each round; before the first that of the starting mask, else 0."""
         last = np.concatenate([np.zeros((len(self.iou), 1)), self.iou[:, :-1]], axis=1)
         return np.where(self.round == 1, np.nan_to_num(self.start), last)
 
-    @property
+    @cached_property
     def rice(self) -> Floats:
         """Progress of each round relative to what was left (`measures.obedience.rice`)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             gain = np.where(self.before >= 1, 0.0, (self.iou - self.before) / (1 - self.before))
             return np.where(self.iou >= self.before, gain, self.iou / self.before - 1)
 
-    @property
+    @cached_property
     def hurt(self) -> Floats:
         """Whether each round lowered IoU by more than one point: from the second on, or from a
         starting mask."""
@@ -122,8 +122,8 @@ def _group(tables: Tables, quality: str, user: str) -> Responses:
     iou = tables.table(quality)
     rounds = iou.shape[1]
     kinds = tables.lists("kinds_")
-    given = np.asarray(kinds.flatten().fill_null("").to_numpy(zero_copy_only=False) != "")
-    prompted = spread(kinds, given, False, rounds)
+    words, which = words_of(kinds.flatten())
+    prompted = spread(kinds, np.array([w != "" for w in words], bool)[which], False, rounds)
     if quality == "dice":
         iou = iou / (2 - iou)
     unknown = np.full(iou.shape, np.nan)

@@ -96,8 +96,39 @@ class Tables(Group):
 
     def numbers(self, column: str) -> Floats:
         """A fact that is a number; NaN where it is not known."""
-        known = self.lines[column].cast("float64").fill_null(np.nan)
-        return np.asarray(known.to_numpy(), dtype=float)
+        return numbers_of(self.lines[column].combine_chunks())
+
+
+def numbers_of(array: Any, fill: float = np.nan) -> Floats:
+    """Numbers of an Arrow array; `fill` where there is none.
+
+    From its buffers: Arrow's own conversions import pandas where it is installed, 0.2 s.
+
+    >>> import pyarrow as pa
+    >>> numbers_of(pa.array([1, None, 3]).slice(1)).tolist()
+    [nan, 3.0]
+    """
+    floats = array.cast("float64")
+    valid, data = floats.buffers()
+    inside = slice(floats.offset, floats.offset + len(floats))
+    numbers = np.frombuffer(data or b"", np.float64)[inside]
+    if floats.null_count == 0:
+        return numbers
+    known = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[inside]
+    return np.where(known, numbers, fill)
+
+
+def words_of(array: Any) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """The different words of an Arrow array, and for each element which it is; "" for none.
+
+    >>> import pyarrow as pa
+    >>> words, which = words_of(pa.array(["box", None, "box"]))
+    >>> words, which.tolist()
+    (['box', ''], [0, 1, 0])
+    """
+    coded = array.dictionary_encode(null_encoding="encode")
+    words = [word or "" for word in coded.dictionary.to_pylist()]
+    return words, numbers_of(coded.indices).astype(np.int64)
 
 
 def matrix(lists: Any, fill: float, width: int = 0) -> Floats:
@@ -108,8 +139,7 @@ def matrix(lists: Any, fill: float, width: int = 0) -> Floats:
     [[1.0, 0.0, 0.0], [3.0, 0.0, 0.0]]
     """
     whole = lists.combine_chunks()
-    numbers = whole.flatten().cast("float64").fill_null(fill)
-    return spread(whole, numbers.to_numpy(zero_copy_only=False), fill, width)
+    return spread(whole, numbers_of(whole.flatten(), fill), fill, width)
 
 
 def spread(lists: Any, values: Any, fill: Any, width: int = 0) -> npt.NDArray[Any]:
@@ -119,7 +149,7 @@ def spread(lists: Any, values: Any, fill: Any, width: int = 0) -> npt.NDArray[An
     >>> spread(pa.array([['x', 'y'], ['z']]), np.array([1, 2, 3]), 0).tolist()
     [[1, 2], [3, 0]]
     """
-    lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    lengths = numbers_of(lists.value_lengths(), 0).astype(int)
     longest = max(width, int(lengths.max(initial=0)))
     if (lengths == longest).all():
         return np.asarray(values).reshape(len(lengths), longest)
@@ -177,8 +207,8 @@ def _groups(table: Any, by: Sequence[str]) -> Iterator[tuple[tuple[str, ...], An
     """Slices of an Arrow table whose lines stand in the order of their groups."""
     if len(table) == 0:
         return
-    codes = [table[name].combine_chunks().dictionary_encode().indices for name in by]
-    new = np.any([np.diff(np.asarray(code, dtype=np.int64)) != 0 for code in codes], axis=0)
+    codes = [words_of(table[name].combine_chunks())[1] for name in by]
+    new = np.any([np.diff(code) != 0 for code in codes], axis=0)
     starts = [0, *(np.flatnonzero(new) + 1).tolist(), len(table)]
     for start, end in pairwise(starts):
         yield tuple(table[name][start].as_py() for name in by), table.slice(start, end - start)

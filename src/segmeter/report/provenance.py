@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Results
+from segmeter.core.benchmarks import Results, once_per_run
 from segmeter.core.catalogue import short
 from segmeter.core.citations import entries, sources
 from segmeter.core.errors import SegmeterError
@@ -75,13 +75,15 @@ def missing(run: Results) -> Section:
 
 def rounds_text(run: Results) -> str:
     """How many rounds users prompted: one where they prompt once, whatever the plan allows."""
-    most, columns = run.plan.rounds, run.columns("rows")
-    if most == 1 or not {"user", "round", "stopped"} <= {*columns}:
+    most = run.plan.rounds
+    if most == 1 or run.objects != "sessions" or "stopped" not in run.columns():
         return counted(most, "round")
-    found = run.sql(
-        'select max(round) as made from rows where not stopped or round = 1 group by "user" '
-        'order by "user"'
-    )["made"].to_pylist()
+    found = run.sql("""
+        select max(round) as made
+        from (select "user", unnest(stopped) as stopped, generate_subscripts(stopped, 1) as round
+              from sessions)
+        where not stopped or round = 1 group by "user" order by "user"
+    """)["made"].to_pylist()
     if not found or 1 not in found:
         return counted(most, "round")
     return "1 round" if max(found) == 1 else f"1 to {most} rounds"
@@ -146,7 +148,10 @@ def _with_rows(run: Results) -> set[tuple[str, str, str]]:
         jobs = f"select distinct model, dataset, scene from {run.objects} order by all"
         return [_Finished(**row) for row in run.sql(jobs).to_pylist()]
 
-    return {(j.model, j.dataset, j.scene) for j in run.cached("finished", _Finished, found)}
+    def keys() -> set[tuple[str, str, str]]:
+        return {(j.model, j.dataset, j.scene) for j in run.cached("finished", _Finished, found)}
+
+    return once_per_run(run, "finished", keys)
 
 
 def _all_scenes(run: Results, dataset: str, done: set[tuple[str, str, str]]) -> list[str]:

@@ -23,7 +23,7 @@ from segmeter.core.benchmarks import Group, PaperLayout, Results
 from segmeter.core.errors import BadInput, suggestion
 from segmeter.core.measures import Measure
 from segmeter.core.rows import SESSION_FACTS, SESSION_ROWS
-from segmeter.core.scores_by_step import Tables, spread
+from segmeter.core.scores_by_step import Tables, spread, words_of
 from segmeter.stats.annotation_time import CostModel, seconds_to, seconds_with_touch_up, waiting_to
 from segmeter.stats.goals import Goal, Goals, area_under, at_round, failed, reached, rounds_to
 from segmeter.stats.intervals import Floats
@@ -133,10 +133,9 @@ def _group(
 
 def _spent(lists: Any, rounds: int, cost: CostModel) -> tuple[set[str], Floats]:
     """All kinds of prompts, and a person's seconds by the end of each round."""
-    coded = lists.flatten().fill_null("").dictionary_encode()
-    names = coded.dictionary.to_pylist()
+    names, which = words_of(lists.flatten())
     prices = np.array([cost.of_round(name) for name in names], dtype=float)
-    spoken = spread(lists, prices[np.asarray(coded.indices)], 0.0, rounds)
+    spoken = spread(lists, prices[which], 0.0, rounds)
     return set(names), np.asarray(np.cumsum(spoken, axis=1) + cost.per_object)
 
 
