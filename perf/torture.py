@@ -306,6 +306,8 @@ def main() -> int:
     places = "disk,memory,s3,ray,copies,study"
     parser.add_argument("--where", default=places, help="several of these")
     asked = parser.parse_args()
+    if unknown := set(asked.where.split(",")) - set(places.split(",")):
+        parser.error(f"--where knows no '{min(unknown)}', only {places}")
     seed = random.SystemRandom().randrange(10**6) if asked.seed is None else asked.seed
     print(f"seed {seed}", flush=True)
     wanted = [name for name in asked.where.split(",") if name != "study"]
