@@ -254,7 +254,8 @@ def _grouped(
     key = ", ".join(map(quoted, [*SESSION, *from_file]))
     facts = [quoted(column.name) for column in schema.columns if column.fact]
     held = [f"min({fact}) as {fact}" for fact in facts]
-    held += [f"{_fault(schema, columns, in_order=in_order)} as {_FAULT}"] * len(from_file)
+    if from_file:
+        held.append(f"{_fault(schema, columns, in_order=in_order)} as {_FAULT}")
     following = f"""
         count(round) = count(*) and max({_PLACE}) - min({_PLACE}) + 1 = count(*)
         and min({_PLACE} - round) = max({_PLACE} - round)

@@ -79,6 +79,7 @@ class EncodedVideo:
         self.video = video
 
     def begin(self) -> Track:
+        """A new track; subclasses define it."""
         raise NotImplementedError
 
     def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
