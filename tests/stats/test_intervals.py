@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from segmeter.core.errors import BadInput
+from segmeter.stats import intervals
 from segmeter.stats.intervals import Resampling, share_interval
 
 
@@ -56,6 +57,28 @@ def test_resampled_means_equal_a_plain_loop() -> None:
     plain = [np.repeat(values, w[cluster].astype(int)).mean() for w in weights]
     np.testing.assert_allclose(drawn.means(values)[:, 0], plain)
     assert (weights.sum(axis=1) == 9).all()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.95, 1.0])
+@pytest.mark.parametrize("most", [0, 1 << 23], ids=["many scenes", "few scenes"])
+@pytest.mark.parametrize("tied", [False, True])
+def test_resampled_quantiles_equal_those_of_repeated_values(
+    share: float, most: int, tied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of tables with gaps, as rounds that were not run leave them; of one scene all is missing."""
+    monkeypatch.setattr(intervals, "_MOST_NUMBERS", most)
+    intervals._weights.cache_clear()
+    rng = np.random.default_rng(4)
+    cluster = np.repeat(np.arange(7), rng.integers(1, 4, 7))
+    table = rng.random((cluster.size, 5))
+    table = np.floor(4 * table) if tied else table
+    table[rng.random(table.shape) < 0.3] = np.nan
+    table[cluster == 2] = np.nan
+    drawn = Resampling(cluster.tolist(), resamples=50, seed=most)
+    repeated = [np.repeat(table, w[cluster].astype(int), axis=0) for w in drawn._weights]
+    plain = [np.nanquantile(rows, share) for rows in repeated]
+    np.testing.assert_allclose(drawn.quantiles(table, share), plain, rtol=1e-12)
+    intervals._weights.cache_clear()
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30), st.floats(-50, 50))

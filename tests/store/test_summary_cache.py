@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -55,6 +57,26 @@ def test_a_report_reads_the_summary_that_an_earlier_command_computed(
     assert again.sections()
     assert again.summary()
     assert len(computed) == 1
+
+
+def test_commands_on_a_known_run_load_what_they_need_only(run: Path) -> None:
+    """pandas is slow to import, and Arrow's own conversions to NumPy import it."""
+
+    def loaded(*words: str) -> str:
+        code = (
+            "import sys; from segmeter.cli.app import run_app\n"
+            "try: run_app()\n"
+            "except SystemExit as end: assert not end.code\n"
+            "names = ('torch', 'cv2', 'pandas', 'duckdb')\n"
+            "print([n for n in names if n in sys.modules], file=sys.stderr)"
+        )
+        typed = [sys.executable, "-c", code, *words]
+        done = subprocess.run(typed, capture_output=True, text=True, check=True)
+        return done.stderr.strip().splitlines()[-1]
+
+    for words in (("report", str(run), "--json"), ("compare", str(run))):
+        assert loaded(*words) == "['duckdb']"
+        assert loaded(*words) == "[]"  # from the cache
 
 
 def test_cached_numbers_are_the_numbers(run: Path) -> None:
