@@ -1,47 +1,47 @@
-# segmeter: `make demo` first, then `make test`. Everything is set up on the way.
+# segmeter: `make demo`, then `make test`. Each sets up what it needs.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Folder of weights for the demo: developers keep theirs next to the clone.
+# Folder of weights for the demo; by default `shared/weights` next to the clone, if it exists.
 WEIGHTS ?= $(or $(SEGMETER_WEIGHTS),$(wildcard ../shared/weights))
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
-# One more than processors: some tests wait for servers and browsers.
+# One worker more than there are cores, because some tests wait for servers and browsers.
 WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 8 ? n + 1 : 8)))
 MINUTES ?= 5
 WHERE ?= disk,memory,s3,copies,study
 
-# uv unpacks and compiles packages on all cores, and takes the local wheels that pip is set up with.
+# uv installs packages on all cores; it uses the local wheels that pip is configured with.
 INSTALL = UV_FIND_LINKS="$${PIP_FIND_LINKS:-$$($(PIP) config get global.find-links 2>/dev/null)}" \
   $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt
 
-# What an installation depends on; new Python files are seen without one.
+# If one of these files changes, the package is installed again; Python files need no new installation.
 BUILD := pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/segmeter/kernels/*.cpp src/segmeter/kernels/*.h)
 
-# Those that need minutes at most; what needs weights says so and ends where there are none.
-# The other scripts in perf/ take hours, a GPU or a run to look at: each says how to call it.
+# Scripts that take minutes at most. Those that need weights print a message and stop if there are none.
+# The other scripts in perf/ take hours, a GPU or an existing run; their first lines show how to call them.
 PERF := import_time clicks boundaries partitions similarity groups prior records coco_index answers session attack
 
-# One thread a process: two tests run side by side, and figures mean one core.
+# One thread per process, so that parallel tests do not compete and timings refer to one core.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-# Compiled modules are kept, or each process of the tests compiles all of them again.
+# Keep compiled Python files; otherwise each test process compiles all of them again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo test test-long check docs perf torture published release-check clean fuzz
 
 help:
 	@echo "make demo       set up, run two models on the images that ship with segmeter, write a report"
-	@echo "make test       set up, then style and tests"
-	@echo "make test-long  the other tests: types, the site, browsers, a Ray cluster, full-size networks"
-	@echo "make check      style and types only"
-	@echo "make docs       the documentation, in site/"
-	@echo "make perf       speed: ratios measured in one run"
-	@echo "make torture    kill runs at random moments for MINUTES=5, compare; WHERE=$(WHERE)"
-	@echo "make fuzz       mutated files for every reader, minutes (INPUTS=20000 SEED=1 say how many, which)"
-	@echo "make published  the full tables on real data (hours; SEGMETER_SHARED holds data/ and weights/)"
-	@echo "make release-check  build sdist and wheel, install each without a compiler, run the demo there"
-	@echo "make clean      remove what make made"
+	@echo "make test       set up, then run linting and tests"
+	@echo "make test-long  run type checks and the long tests: site, browsers, Ray cluster, full-size networks"
+	@echo "make check      run linting and type checks only"
+	@echo "make docs       build the documentation in site/"
+	@echo "make perf       measure speed as ratios to reference implementations"
+	@echo "make torture    kill runs at random moments and compare their rows (MINUTES=5 WHERE=$(WHERE))"
+	@echo "make fuzz       test every file reader with mutated files, some minutes (INPUTS=20000 SEED=1)"
+	@echo "make published  compute the full tables on real data (hours; SEGMETER_SHARED has data/ and weights/)"
+	@echo "make release-check  build sdist and wheel, install each without a compiler, run the demo"
+	@echo "make clean      remove everything that make created"
 
 demo: $(VENV)/.use
 	@$(BIN)/segmeter demo $(WEIGHTS:%=--weights %)
@@ -54,7 +54,7 @@ test: $(VENV)/.develop
 	@$(BIN)/ruff format --check --quiet .
 	@$(PYTEST) -m "not long"
 
-# Types are checked by one of them.
+# Includes the type checks (tests/test_types.py).
 test-long: $(VENV)/.develop
 	@$(PYTEST) -m long
 
@@ -86,7 +86,7 @@ release-check: $(VENV)/.develop
 clean:
 	rm -rf $(VENV) build site .mypy_cache .ruff_cache .pytest_cache
 
-# The two installations: for use, and for work on segmeter itself (which serves both).
+# Two installations: .use to run segmeter, .develop to work on it; .develop includes .use.
 $(VENV)/.use: EXTRAS := models
 $(VENV)/.develop: EXTRAS := models,volumes,detectors,study,ray,dev,docs
 $(VENV)/.use $(VENV)/.develop: $(BUILD) | $(VENV)/.python
@@ -98,7 +98,7 @@ $(VENV)/.use $(VENV)/.develop: $(BUILD) | $(VENV)/.python
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "segmeter needs Python 3.11 or newer; say which with: make PYTHON=python3.11"; exit 1; }
+	  { echo "segmeter needs Python 3.11 or newer; name it, for example: make demo PYTHON=python3.11"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || \
 	  { echo "$(PYTHON) has no venv; on Debian: apt-get install python3-venv"; exit 1; }
 	@touch $@
