@@ -175,7 +175,7 @@ def test_clicks_at_the_cap_are_called_so(typed: Typed, tmp_path: Path) -> None:
     assert "\nnoc@90 of disc (drawn), disc (mini) is the cap of 2 rounds: no object reached" in told
     code, _, err = typed("report", out)
     assert code == 0, err
-    assert "that of disc is mostly this cap" in (out / "report.html").read_text()
+    assert "the NoC of disc consists mostly of such objects" in (out / "report.html").read_text()
 
 
 def test_a_run_until_a_goal_ends_with_clicks_and_seconds_to_it(

@@ -92,8 +92,8 @@ class Comparison:
         if not self.corrects_by_hand:
             return f"Objects that miss the goal are drawn by hand ({drawing})"
         return (
-            f"Annotation time assumes correcting by hand as soon as that is faster than further "
-            f"{self.prompts}, and so is a lower bound; drawing by hand takes {drawing}"
+            "Annotation time assumes that masks are corrected by hand as soon as that is faster "
+            f"than further {self.prompts}: a lower bound. Drawing by hand takes {drawing}"
         )
 
     def per_object(self, group: noc.ClickSessions, measure: str) -> Floats:
@@ -197,8 +197,8 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
         columns[Column("comes first", "% of resamples", 0, percent=True)] = firsts.__getitem__
     short = ", ".join(comparison.failing)
     capped = (
-        f" NoC counts all {counted(group.rounds, 'round')} where the goal is never reached: "
-        f"that of {short} is mostly this cap, not clicks that led to the goal."
+        f" An object that never reaches the goal counts as {counted(group.rounds, 'round')} in "
+        f"NoC; the NoC of {short} consists mostly of such objects."
     )
     return Table.of(
         name,
@@ -329,10 +329,10 @@ def _with_waiting(comparison: Comparison) -> str:
     if round(total[best] - total[first], 1) <= 0:
         return ""
     loaded = busy(comparison.findings.run)
-    told = f" (waiting {loaded})" if loaded else ""
+    told = f"; waiting {loaded}" if loaded else ""
     return (
-        f"; including measured waiting for the model, **{first}** is faster, "
-        f"{total[first]:.1f}{TIED}s against {total[best]:.1f}{TIED}s per object{told}"
+        f". Including measured waiting for the model, **{first}** is faster: "
+        f"{total[first]:.1f}{TIED}s instead of {total[best]:.1f}{TIED}s per object{told}"
     )
 
 
@@ -370,12 +370,12 @@ def _runner_up(comparison: Comparison) -> str:
         told.append(f"{few} too few for any significant difference.")
     elif any(d.low > 0 or d.high < 0 for d in doubtful):
         told.append(
-            "An interval that excludes 0 holds for its pair and statistic alone; the paired "
-            f"permutation test over {scenes} images, corrected for all pairs (Holm), is above "
+            "An interval that excludes 0 is for its pair and statistic alone; p of the paired "
+            f"permutation test over {scenes} images, Holm-corrected for all pairs, is above "
             f"5{TIED}%."
         )
     elif doubtful:
-        told.append("Other images may reverse such a difference.")
+        told.append("With other images, the order may be reversed.")
     return " ".join(told)
 
 

@@ -80,8 +80,8 @@ def sections(run: Results) -> list[page.Section]:
 def _growth(comparisons: Sequence[Comparison]) -> page.Section:
     """Quality over the rounds, and how many objects are done by then."""
     text = (
-        "The x axis is the number of rounds. Bands are 95 % intervals from resampling "
-        "images; point at a round, or walk along it with the arrow keys, to read it off."
+        "Bands are 95 % intervals from resampling images. Point at a round, or use the arrow "
+        "keys, to read its values."
     )
     share = page.Axis("share of objects, %", low=0.0, high=1.0, percent=True)
     quality, done = [], []
@@ -127,10 +127,10 @@ def _numbers(comparisons: Sequence[Comparison]) -> page.Section:
             blocks.append(findings.table(stem, own, names, best=best, caption=caption))
     text = (
         "NoC@q is the mean number of rounds until IoU first reaches q %; a failure counts as "
-        "all rounds. NoF@q counts failures: **published** also counts a success at the very last "
-        "round, **corrected** only objects that never reach it. AuC is the area under IoU over "
-        "the rounds. In **published** the user also keeps clicking at the corner when nothing is "
-        "wrong, and the mask fed back is dropped when the second click is negative. Bold: "
+        "all rounds. NoF@q is the number of failures: **published** also counts a success at the "
+        "last round as one, **corrected** only objects that never reach q %. AuC is the area under "
+        "IoU over the rounds. In **published**, the user keeps clicking pixel (0, 0) when no error "
+        "is left, and the previous mask is not fed back if the second click is negative. Bold: "
         "significantly better than every other model."
     )
     return page.Section("Results in each protocol", text, blocks)
@@ -179,11 +179,11 @@ def _time(comparisons: Sequence[Comparison], run: Results) -> page.Section:
     priced = page.Note(
         f"Cost model: {cost.locate:g} s to find the object{review}, {cost.click:g} s per click, "
         f"{cost.box:g} s per box, {cost.scribble:g} s per stroke; objects that never reach the "
-        f"goal are drawn by hand, {drawn_by_hand(cost)}. Sources of these seconds: see the "
-        "documentation; `--cost FILE` sets your own."
+        f"goal are drawn by hand, {drawn_by_hand(cost)}. The documentation has the sources of "
+        "these seconds; `--cost FILE` sets your own."
     )
     blocks += [*_touch_up(comparisons[0], groups, head), _latency(comparisons[0], groups, head)]
-    text = machines(run) and f"{machines(run)} It is not included in any comparison of seconds."
+    text = machines(run) and f"{machines(run)} No comparison of seconds includes it."
     return page.Section("Time per object", text, [*blocks, priced])
 
 
@@ -206,11 +206,11 @@ def _touch_up(
     for what, factor in (("half", 0.5), ("twice", 2.0)):
         columns[page.Column(f"time at {what} that price", "s per object", 1)] = at_price(factor)
     note = (
-        "After each click a person may stop and correct the outline by hand: what is missing or "
-        f"too much, whichever is longer, beyond 3 px. Correcting a "
+        "After each click, a person may stop and correct the outline by hand: the missing or the "
+        "superfluous part, whichever is longer, beyond 3 px. Correcting a "
         f"pixel is assumed to cost {cost.touch_up:g} x drawing one (`touch_up` in the cost file; "
-        "`segmeter clicks costs` fits it to a log). The headline takes the faster way for each "
-        "object, chosen with the ground truth: a lower bound."
+        "`segmeter clicks costs` fits it to a log). Annotation time uses the faster way for each "
+        "object, chosen with the ground truth, and is thus a lower bound."
     )
     title = "Stop clicking and correct by hand"
     return [page.Table.of("touch-up", measured, columns, title, note)] if measured else []
@@ -246,9 +246,9 @@ def _latency(comparison: Comparison, groups: Sequence[noc.ClickSessions], head: 
         groups,
         columns,
         "Measured machine time",
-        "Encoding is the model's median over scenes, shared by a scene's objects. Predictions are "
-        "shares of batched calls, and include the network for a service; p50 and p95 are "
-        "percentiles over rounds. The simulated user's own computing is not counted.",
+        "Encoding is the model's median over scenes, divided among a scene's objects. Predictions "
+        "are shares of batched calls; for a service they include the network connection. p50 and "
+        "p95 are percentiles over rounds, without the simulated user's computing time.",
     )
 
 
@@ -359,7 +359,7 @@ def hardest(
         images,
         f"Dashed: the ground truth. Filled: the mask of {best.model} when it reached {goal.text}, "
         "or its last one. Discs with a plus are clicks on the object, squares with a minus off it. "
-        "An image with a link leads to its replay.",
+        "An image with a link opens its session.",
     )
 
 
