@@ -299,7 +299,7 @@ def test_partitions_are_split_by_groups_of_images(
 ) -> None:
     code, _, err = typed("report", each_kind["seism"], "--by", "class")
     assert code == 2
-    assert "whole images are judged here, which have no 'class'" in err
+    assert "whole images are scored here, which have no 'class'" in err
     groups, tables = tmp_path / "groups.csv", tmp_path / "tables"
     groups.write_text("mask,place\na,indoors\nb,outdoors\n")
     told = ("--by", "place", "--groups", groups, "--format", "csv", "--out", tables)

@@ -95,7 +95,7 @@ def test_the_report_compares_starts_and_counts_objects_without_a_mask(
     started: segmeter.Run,
 ) -> None:
     page = Path(started.report()).read_text()
-    assert "Correct, not create" in page
+    assert "Correct existing masks" in page
     assert "without a mask" in page
     gone = started.sql(
         "select count(distinct (scene, target)) as n from rows where start_mask_iou = 0"
@@ -171,7 +171,7 @@ def test_volumes_start_from_a_folder_of_label_maps(tmp_path: Path) -> None:
     )  # fmt: skip
     found = {r.user: r.value for r in run.summary() if r.statistic == "dice"}
     assert found["volume-centre-click from nnunet"] > found["volume-centre-click"]
-    assert "Correct, not create" in Path(run.report()).read_text()
+    assert "Correct existing masks" in Path(run.report()).read_text()
 
 
 @pytest.mark.usefixtures("encoded_once")

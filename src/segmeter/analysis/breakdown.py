@@ -30,10 +30,10 @@ from segmeter.stats.statistics import Statistic, corrected_together
 
 _MOST_COMPARED = 12
 _METHOD = (
-    "Protocol **published** has the normal interval of Segment Anything's supplement, as if "
-    "every mask were drawn independently; **corrected** resamples images. Intervals that overlap "
-    "do not mean that there is no difference: every pair of groups is tested by permuting the "
-    "groups of whole images, 10 000 times, and corrected by Holm."
+    "Protocol **published** has the normal interval of Segment Anything's supplement, which treats "
+    "masks as independent; **corrected** resamples images. Overlapping intervals do not mean that "
+    "there is no difference: every pair of groups is tested by permuting the groups of whole "
+    "images 10 000 times, with Holm's correction."
 )
 
 
@@ -64,7 +64,7 @@ def breakdown(
     led = [split for split in found if not both or split.protocol == "corrected"]
     tables = [_means(found, by), *_costs(led, by, objects, rate), *_differences(found, by)]
     many = max(len(split.means) for split in found)
-    text = f"{many} groups are too many to compare pair by pair; at most {_MOST_COMPARED}."
+    text = f"{many} groups are too many to compare in pairs; the limit is {_MOST_COMPARED}."
     notes = [text, _METHOD] if many > _MOST_COMPARED else [_METHOD]
     return Section(f"Results by {by}", blocks=[*tables, *map(Note, notes)])
 
@@ -302,8 +302,8 @@ def groups_of_targets(
         offered += "your own"
     else:
         raise BadInput(
-            f"whole images are judged here, which have no '{by}'; name the group of each in a CSV "
-            "of mask,group, an image's name as its mask, with --groups FILE"
+            f"whole images are scored here, which have no '{by}'; name their groups "
+            "with --groups FILE, a CSV of mask,group with the image's name as mask"
         )
     raise BadInput(f"no mask has a group under '{by}'; {offered}")
 

@@ -33,7 +33,7 @@ def machines(run: Results) -> str:
     on = ", ".join([*sorted(named), *sorted(devices - {"", "auto", "cpu"})])
     told = busy(run) and f" It {busy(run)}."
     return on and (
-        f"Waiting was measured on {on}, together with everything else that ran there; "
+        f"Waiting was measured on {on} and includes the effect of all other programs there; "
         f"it differs on other machines.{told}"
     )
 
@@ -46,7 +46,7 @@ def busy(run: Results) -> str:
     worst = max(loaded, key=lambda m: float(m["load"]))
     return (
         f"was measured on a busy machine (load {worst['load']:g} on {worst['cores']} cores when "
-        "the run began) and is shorter on an idle one"
+        "the run began) and would be shorter on an idle one"
     )
 
 
@@ -122,8 +122,8 @@ def cost_section(
         raise BadInput(f"--hourly-rate is money per hour, not {rate:g}")
     text = (
         "Annotators are paid while they wait for the model: order, money and savings include "
-        "waiting. Numbers hold if all objects are like those measured; 95 % intervals are of the "
-        f"mean over {units}. {assumed} {machines(run)}"
+        "waiting. It is assumed that all objects are like those measured; 95 % intervals are of "
+        f"the mean over {units}. {assumed} {machines(run)}"
     ).strip()
     blocks: list[Block] = []
     for title, found in tables.items():
@@ -174,12 +174,12 @@ def _advice(ways: Sequence[Way], objects: int, rate: float | None, loaded: str, 
     hand = float(best.by_hand.mean()) * factor
     told = [
         f"**{best.name}** takes {'the least time, ' if others else ''}"
-        f"{best.total.times(factor).text(1)} hours with waiting, against {hand:.1f} by hand: "
+        f"{best.total.times(factor).text(1)} hours with waiting, {hand:.1f} by hand: "
         f"{best.saved.text(0)} % saved"
     ]
     if rate is not None:
         money = best.total.times(factor * rate).text(0)
-        told.append(f"at {rate:g} per hour that is {money}, against {hand * rate:.0f}")
+        told.append(f"at {rate:g} per hour, it costs {money} instead of {hand * rate:.0f}")
     if others and others[0].group.keys == best.group.keys:
         less, p = best.less(others[0].spent)
         sure = best.untested or f"{'' if p < 0.05 else 'not '}significant"
@@ -188,7 +188,10 @@ def _advice(ways: Sequence[Way], objects: int, rate: float | None, loaded: str, 
     working = min(ways, key=lambda way: float(way.seconds.mean()))
     mine, theirs = (float(way.seconds.mean()) * factor for way in (best, working))
     if round(mine - theirs, 1) > 0:
-        told.append(f"without waiting **{working.name}** would, {theirs:.1f} against {mine:.1f}")
+        told.append(
+            f"without waiting, **{working.name}** takes the least time, {theirs:.1f} instead of "
+            f"{mine:.1f} hours"
+        )
         if loaded:
             told.append(f"waiting {loaded}, so measure it on an idle machine before you choose")
     return "; ".join(filter(None, (*told, ranked))) + "."

@@ -24,8 +24,8 @@ P_VALUE = page.Column("p", "Holm-corrected", 3)
 """How every table heads the p value of a difference."""
 
 _TEXT = (
-    "Pairs of models on the objects that both have. A difference is significant if its p "
-    "value, corrected for all pairs of its statistic (Holm), is below 5 %."
+    "Models are compared in pairs on the objects that both have. A difference is significant if "
+    "its p value, Holm-corrected for all pairs of its statistic, is below 5 %."
 )
 
 
@@ -72,8 +72,8 @@ def difference_table(
     columns[P_VALUE] = lambda d: None if d.too_few else d.p_holm
     columns[page.Column("conclusion")] = lambda d: _conclusion(d, cards[d.statistic].better, shown)
     note = (
-        f"Differences are first minus second, with 95 % intervals over {units}; p is two-sided, "
-        f"by exchanging the two {pairs[0]} within {units}."
+        f"Differences are first minus second, with 95 % intervals over {units}; p is of a "
+        f"two-sided permutation test that exchanges the two {pairs[0]} within {units}."
     )
     return page.Table.of(name, found, columns, caption, note)
 
@@ -84,9 +84,9 @@ def _conclusion(d: Difference, better: str, shown: Callable[[str], str]) -> str:
     if d.significant:
         first = (d.value < 0) == (better == "lower")
         who = f"{shown(d.first if first else d.second)} is better" if better else "they differ"
-        odd = " (the interval touches 0: with skewed values it is wider than the permutation test)"
+        odd = " (the interval includes 0, because with skewed values it is wide)"
         return f"significant: {who}{'' if apart or not np.isfinite(d.low) else odd}"
-    odd = " but is for this pair alone; p is for all pairs"
+    odd = ", but only for this pair; p is corrected for all pairs"
     if d.p >= 0.05:
         odd = "; the paired permutation test, exact for few cases, does not reach 5 %"
     conclusion = d.too_few or "not significant"
@@ -434,9 +434,9 @@ def uneven(where: str, groups: Sequence[Group]) -> page.Note | None:
         return None
     counts = ", ".join(f"{group.model} {len(group.keys)}" for group in groups)
     common = len(set.intersection(*(set(group.keys) for group in groups)))
-    shown = f"the answer, its table and costs are of the {common} that all have; elsewhere "
+    shown = f"the conclusion, its table and costs use the {common} that all have; elsewhere "
     return page.Note(
         f"On {where} the models were not scored on the same objects ({counts}): "
-        f"{shown if common else ''}their means are not comparable, their paired differences are.",
+        f"{shown if common else ''}their means cannot be compared, but paired differences can.",
         "warning",
     )

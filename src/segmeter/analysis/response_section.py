@@ -32,12 +32,12 @@ _SHARE = page.Axis("% of clicks", low=0.0, high=1.0, percent=True)
 _BY_CLASS = ("obeyed", "kept", "hurt", "score-error", "score-ece", "score-auroc", "score-aurc")
 _MOST_POINTS, _MOST_CLASSES, _STOPS = 100, 8, (0.8, 0.9, 0.95)
 _TEXT = (
-    "A click is **obeyed** if its pixel has the click's label in the mask that follows; an earlier "
-    "click is **kept** if it still has it. A click **hurts** if it lowers IoU by more than one "
-    "point. RICE is progress relative to what was left to gain (or, if negative, the share of "
-    "IoU that was lost). Boxes are obeyed if nothing of the mask is outside (10 % of each side "
-    "allowed), strokes by their share of pixels. The model's own **score** is compared with IoU "
-    "in all rounds: ECE is the mean gap between score and IoU in ten bins of equal size; risk "
+    "A click is **obeyed** if its pixel has the click's label in the next mask, and **kept** if "
+    "it still has it in later ones. A click **hurts** if it lowers IoU by more than one point. "
+    "RICE is the gain in IoU relative to the largest possible gain (if negative, the loss "
+    "relative to the previous IoU). A box is obeyed if the mask stays inside it (10 % of each "
+    "side allowed), a stroke by its share of pixels. The model's own **score** is compared with "
+    "IoU in all rounds: ECE is the mean gap between score and IoU in ten bins of equal size; risk "
     "over coverage is the mean of 1 - IoU if only the best-scored masks are accepted."
 )
 
@@ -212,7 +212,7 @@ def _stopping(
         page.Column("wasted", "clicks", 2): lambda found: found.wasted_clicks,
         page.Column("below the best round", "IoU points", 1): lambda found: 100 * found.regret,
     }
-    note = "An object whose score is not reached in any round is sent to a person after the last."
+    note = "If no round reaches the score, a person takes over after the last one."
     if cost is not None:
         shown[page.Column("time", "s per object", 1)] = lambda found: _seconds(found, cost)
         note += f" Masks below {responses.GOAL:g} are drawn by hand ({cost.by_hand:g} s)."
@@ -230,7 +230,7 @@ def _stopping(
             rows.append([group.model, text, *values])
     columns = [page.Column("model"), page.Column("stop at score"), *shown]
     caption = f"{where}: stop when the model's score passes a threshold"
-    note += " The cheapest score was chosen on these objects."
+    note += " The cheapest score was chosen on the same objects."
     return [page.Table(f"stopping-{stem}", columns, rows, caption, note)] if rows else []
 
 

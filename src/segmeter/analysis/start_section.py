@@ -43,10 +43,10 @@ def start_sections(
     text = (
         "The same user and model start from a mask instead of from nothing. Masks and objects are "
         "paired one to one with the largest total IoU; an object without a mask starts from "
-        "nothing. A mask that meets the goal as it is costs no click. Differences are paired, with "
+        "nothing. A mask that already meets the goal costs no click. Differences are paired, with "
         "95 % intervals from resampling images."
     )
-    return [Section("Correct, not create", text, [Table("starts", columns, rows)])]
+    return [Section("Correct existing masks", text, [Table("starts", columns, rows)])]
 
 
 def _row(

@@ -221,5 +221,5 @@ def test_a_run_gives_numbers_and_sections(tmp_path: Path) -> None:
     file.write_text("mask,place\none,indoors\ntwo,outdoors\n")
     found = splits(run.benchmark, run, "place", file)
     assert {m.group for split in found for m in split.means} == {"indoors", "outdoors"}
-    with pytest.raises(BadInput, match="whole images are judged here, which have no 'class'"):
+    with pytest.raises(BadInput, match="whole images are scored here, which have no 'class'"):
         splits(run.benchmark, run, "class")
