@@ -69,13 +69,13 @@ def sections(run: Results) -> list[page.Section]:
 
 
 _EFFORT = (
-    "A dot is a prompter after its last round, under the name that `--user` takes. A line is "
-    "the best Dice of a model for so many interactions, rounds of refinements included. "
-    "Up and to the left is better."
+    "A dot is a prompter after its last round, with its name for `--user`. A line is the best "
+    "Dice of a model within a number of interactions, including rounds of refinement. Up and to "
+    "the left is better."
 )
 _BEST = (volumes.dice_within(10).name, "dice")
 _PAPER = "Percent Dice. The paper's datasets are named D1 to D8."
-_HARDEST = "The objects that come out worst over all models and prompters."
+_HARDEST = "The objects with the lowest Dice over all models and prompters."
 _SCROLLED = (
     "The worst object of each dataset, a typical one and the best, with the session of the "
     "highest Dice. Scroll with the wheel or the arrow keys."
@@ -161,9 +161,9 @@ def _equal_effort(findings: parts.Findings, leading: Sets, goals: Sequence[float
     of_goals = (volumes.seconds_until, volumes.rounds_that_pay, volumes.never)
     cards = [*map(volumes.dice_within, volumes.BUDGETS), *(of(g) for g in goals for of in of_goals)]
     told = (
-        "Dice of the last prediction that the budget pays for, 0 for none. Seconds to a goal "
-        "stop prompting and correct by hand where that is cheaper; they add drawing by hand, "
-        "slice by slice, where the goal is never reached."
+        "Dice of the last prediction within a number of interactions, 0 if there is none. Seconds "
+        "to a goal include correcting by hand as soon as that is faster than prompting, and "
+        "drawing by hand, slice by slice, if the goal is never reached."
     )
     blocks = [
         page.Table.of(
@@ -174,7 +174,7 @@ def _equal_effort(findings: parts.Findings, leading: Sets, goals: Sequence[float
         )
         for own in leading
     ]
-    text = "What every prompter has reached once so many interactions are spent."
+    text = "Dice of every prompter after the same number of interactions."
     return page.Section("Dice at equal effort", text, blocks)
 
 

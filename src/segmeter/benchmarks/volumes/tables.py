@@ -186,11 +186,10 @@ def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], prot
         f"paper-table-{number}-{protocol}",
         [*head, *(Column(name, "%", digits=2) for name in (*names, "average"))],
         rows,
-        f"{title}. Ours in the protocol {protocol}; rows tagged `paper` are printed ones, on "
+        f"{title}. Ours in the protocol {protocol}; rows tagged `paper` are those printed, on "
         "other data.",
-        "Prompters have the paper's names here, which the first section translates. An average "
-        "needs every dataset of the table. A star marks a refinement that gets earlier prompts "
-        "again.",
+        "Prompters have the paper's names; the first section lists both names. An average needs "
+        "every dataset of the table. A star marks a refinement that repeats earlier prompts.",
     )
 
 
@@ -291,7 +290,7 @@ def instances(findings: parts.Findings, groups: Sequence[VolumeSessions]) -> lis
     }
     caption = (
         f"{groups[0].dataset}: each mask with the instance it was prompted for, and "
-        "re-matched as in the original, which forgets that and counts a miss twice."
+        "re-matched as in the original, which counts a miss twice."
     )
     table = Table.of(stem("instances", groups), shared, columns, caption)
     return [table] if shared else []
@@ -332,8 +331,8 @@ def lost_prompts(run: Results) -> list[Block]:
     columns += [Column(word, digits=0) for word in ("prompts lost", "rounds", "targets lost")]
     rows = [list(row.values()) for row in found.to_pylist()]
     caption = (
-        "Prompts that a model's crop or coarser grid kept from its network, and targets of which "
-        "nothing is left there: what such a model misses, no prompt can fix."
+        "Prompts outside the crop or grid that a model's network sees, and targets of which it "
+        "sees nothing: no prompt can correct such a target."
     )
     return [Table("prompts-lost", columns, rows, caption)] if rows else []
 
