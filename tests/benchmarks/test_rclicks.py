@@ -406,8 +406,8 @@ def test_the_report_says_everything(sections: list[Section]) -> None:
     assert "not tested: 3 images, 6 needed" in which.text
     assert len(places) == 2
     for answer in places:
-        assert "cannot be said from 3 images" in answer.text
-        assert "chance of single clicks" in answer.detail
+        assert "cannot be determined from 3 images" in answer.text
+        assert "between clicks of one group" in answer.detail
     names = [b.name for b in blocks if isinstance(b, Table)]
     for start in (
         "differences",

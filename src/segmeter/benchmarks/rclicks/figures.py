@@ -95,8 +95,8 @@ def scatter(found: Sequence[ModelFindings]) -> list[page.Chart]:
         page.Axis("mean IoU, %", low=0.0, high=1.0, percent=True),
         page.Axis("standard deviation of IoU, %", low=0.0, percent=True),
         marks,
-        f"A dot is an object, averaged over the models; {who}. Hard objects lie at the upper "
-        "left: a low mean, and a spread that depends on where one clicks.",
+        f"A dot is an object, averaged over the models; {who}. Hard objects are at the upper "
+        "left: a low mean, and a large spread between clicks.",
     )
     return [chart] if marks else []
 
@@ -160,9 +160,9 @@ def _both(table: Floats) -> Floats:
 
 _SHOWN_MAPS, _HARD, _EASY, _MODELS, _DOTS = 3, 4, 2, 3, 24
 _LEGEND = (
-    "Dashed: the object. Maps: yellow where a click is likeliest, dark blue where it hardly ever "
-    "falls, not coloured where it never does. Groups: dark blue G1, the least likely tenth of "
-    "clicks, to yellow G10, the most likely."
+    "Dashed: the object. Maps: yellow where clicks are likely, dark blue where they are rare, not "
+    "coloured where there are none. Groups: dark blue G1, the least likely tenth of clicks, to "
+    "yellow G10, the most likely."
 )
 
 

@@ -86,7 +86,7 @@ def _short_table(view: parts.Findings) -> page.Table:
         by=parts.DATA if len({row.dataset for row in view.rows}) > 1 else None,
         caption="Clicks to 90 % IoU with people's clicks (as Table 4)",
         note="The paper's formulas are means of each object's ratio, which are above zero even "
-        "when nothing differs; a ratio of means over all draws is not. 95 % intervals from "
+        "if nothing differs; a ratio of means over all draws is not. 95 % intervals from "
         "resampling images.",
     )
 
@@ -112,9 +112,9 @@ def _spread(lead: Sequence[ModelFindings], view: parts.Findings) -> Iterator[pag
         [n for name in _PARTS for n in (name, f"{name}:p")],
         by=parts.DATA,
         caption="Where the spread comes from",
-        note="Means over objects. Between groups: what the kind of click changes. Within: what two "
-        "clicks of the same kind differ by. An estimate below zero means that groups differ "
-        "less than chance alone would make them.",
+        note="Means over objects. Between groups: variance due to the kind of click. Within: "
+        "variance between clicks of the same kind. An estimate below zero means that groups "
+        "differ less than expected by chance.",
     )
     unknown = page.Note("Each group ran once: chance and groups cannot be separated.", "warning")
     yield table if table.rows else unknown
@@ -151,30 +151,30 @@ def _ranking(found: Sequence[ModelFindings]) -> Iterator[page.Table]:
         yield page.Table.of("hard-objects", shown, columns, title, note)
 
 
-_GROWTH = "Mean IoU after each round, with clicks that many people would make and few would."
+_GROWTH = "Mean IoU after each round, with likely and with unlikely clicks."
 _SPREAD = "Variance of results on the same object, by kind of click and by chance."
 _MAPS = (
-    "The clickability map in use is **{}**. Objects on which first clicks differ most, "
-    "with the map of depth for comparison, the one in use, and its ten groups of equal mass."
+    "Objects on which first clicks differ most, with the map of depth for comparison, the "
+    "clickability map in use (**{}**), and its ten groups of equal mass."
 )
 _PROTOCOLS = (
     "**published** repeats the authors' code: groups are cut by value, so that they overlap "
-    "and hold more than a tenth; every image draws the same random numbers; relative "
+    "and have more than a tenth; every image draws the same random numbers; relative "
     "differences are means of each object's ratio; standard deviations divide by n. **corrected** "
     "cuts exact tenths, draws independently for every object, group and round, takes ratios of "
     "means over all draws, merges halves for ΔHH, and divides by n - 1."
 )
 _SAME = "Two statistics that correlate strongly rank models, or objects, alike."
 _WORTH = (
-    "The null is the value if it did not matter who clicked: the clickers of each object are "
+    "The null is the value if it does not matter who clicks: the users of each object are "
     "permuted at random, 500 to 2000 times (groups among themselves; the centre click with all of "
-    "them). Means of ratios are above zero even then, because a small count below the line weighs "
-    "more than a large one. p is two-sided and asks whether the labels matter on these images; the "
-    "interval asks what other images would give."
+    "them). Means of ratios are above zero even then, because small denominators weigh more than "
+    "large ones. p is two-sided and tests whether the users differ on these images; the interval "
+    "covers other images."
 )
 _HARD = (
     "Noise against signal (NSR) of the first click: the spread of IoU over everybody who "
-    "clicked, divided by its mean. Where it is high, one person's click succeeds and "
+    "clicked, divided by its mean. If it is high, one person's click succeeds and "
     "another's fails."
 )
 
@@ -203,7 +203,7 @@ def _sentence(f: ModelFindings, p_clicks: float, p_quality: float) -> page.Phras
     images = len(set(f.trial.clusters))
     if images < FEWEST_IMAGES:
         opening = f"Whether it matters where people click with **{model}** on {dataset} cannot "
-        return page.phrase(f"{opening}be said from {counted(images, 'image')}: here ", clicks)
+        return page.phrase(f"{opening}be determined from {counted(images, 'image')}: here ", clicks)
     opening = f"With **{model}** on {dataset} it"
     if p_clicks < 0.05:
         return page.phrase(f"{opening} matters where people click: ", clicks)
@@ -214,10 +214,10 @@ def _sentence(f: ModelFindings, p_clicks: float, p_quality: float) -> page.Phras
     value = page.Value.of(row)
     text = f"{abs(row.value):.2f} points {which} that of the most likely"
     return page.phrase(
-        f"{opening} matters where people click, but for the quality on the way only: mean IoU "
+        f"{opening} matters where people click, but only for the mean IoU over the rounds: that "
         "of the least likely tenth is ",
         page.Quantity(text, value, value.limits(2, _SURE), row.statistic),
-        ". That it takes more clicks is not shown.",
+        ". It is not shown to take more clicks.",
     )
 
 
@@ -244,7 +244,7 @@ def _detail(f: ModelFindings, p_clicks: float, p_quality: float) -> str:
         share = parts.measured(f.rows["share-noc"], "%", 0)
         shared = (
             f"Of the variance between people on one object, {share} is between the groups, "
-            f"p {p_value(f.p('share-noc'))}; the rest is chance of single clicks. "
+            f"p {p_value(f.p('share-noc'))}; the rest is between clicks of one group. "
         )
     return (
         f"Least against most likely tenth: clicks {told('dgr-noc-ratio', 1)}, "
@@ -268,7 +268,7 @@ def pairwise_result(
             "Means of all groups of people. An object that never reaches the goal counts as all "
             f"{rounds} rounds."
         )
-        uneven = " The models were not run on the same objects: trust the pairs, not the means."
+        uneven = " The models were not run on the same objects: compare pairs, not means."
         rows, told = [f.rows[_PEOPLE] for f in members], detail + ("" if alike else uneven)
         blocks += parts.best_answer(rows, [_PEOPLE], cards, told, own) if rows[1:] else []
     table = parts.difference_table(own, CARDS)
