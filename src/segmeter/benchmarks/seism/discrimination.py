@@ -333,10 +333,10 @@ NAMES = {
 }
 
 _PROTOCOLS = (
-    "**published**: SIHD is 1 less both error rates, so that chance is 0; in SABD and SISD ties "
-    "count as right, and each method uses the setting that is best on these images.\n\n"
+    "**published**: SIHD is 1 minus both error rates, so that chance is 0; in SABD and SISD ties "
+    "count as correct, and each method uses the setting that is best on these images.\n\n"
     "**corrected**: SIHD is balanced accuracy, so that chance is 50 in all three; ties count half, "
-    "and each image is judged at a setting that was chosen on others."
+    "and each image is scored at a setting that was chosen on others."
 )
 
 
@@ -345,21 +345,19 @@ def meta_sections(rows: Sequence[MetaRow], pairs: PairScores) -> list[page.Secti
     ranked = sorted(rows, key=lambda row: (row.protocol != "published", -row.value))
     best = ranked[0]
     what = "Global" if best.overall is not None else "SIHD"
-    tells = "tells best" if len({row.measure for row in ranked}) > 1 else "tells them apart"
+    tells = "discriminates" + (" best" if len({row.measure for row in ranked}) > 1 else "")
     answer = page.Answer(
         f"{NAMES[best.measure]} {tells} ({what} {100 * best.value:.1f} %).",
         f"{best.protocol.capitalize()} protocol; intervals are in the table.",
     )
     tables = [_meta_table(own) for own in grouped(ranked, lambda row: row.protocol).values()]
     text = (
-        "Scores of a human partition against those of other people for the same image, and for "
-        "another image. The further apart the two curves, the better the measure."
+        "Scores of a human partition compared with partitions of the same image, and of another "
+        "image. The further apart the two curves, the better the measure."
     )
     return [
         page.Section("Meta-measures", blocks=[answer, *tables, page.Note(_PROTOCOLS)]),
-        page.Section(
-            "How scores of people are spread", text, [page.Multiples(density_charts(pairs))]
-        ),
+        page.Section("Distribution of scores", text, [page.Multiples(density_charts(pairs))]),
     ]
 
 
@@ -386,10 +384,10 @@ def _densities(measure: str, pairs: PairScores) -> page.Chart:
     top = float(max(spread.same.max(), spread.different.max()))
     return page.Chart(
         NAMES[measure],
-        page.Axis("bits apart" if measure == "voi" else "score"),
+        page.Axis("bits" if measure == "voi" else "score"),
         page.Axis("density", 0),
         [
-            page.Line("parted here", [found.threshold] * 2, [0, top], role="guide"),
+            page.Line("threshold", [found.threshold] * 2, [0, top], role="guide"),
             page.Line("another", spread.centres, spread.different),
             page.Line("same", spread.centres, spread.same),
         ],

@@ -248,10 +248,10 @@ STATISTICS = [
 _NAMES = {"fb": "F of boundaries, F_b", "fop": "F of objects and parts, F_op"}
 _PROTOCOLS = (
     "**published**: as the authors' programs compute it, with one setting for all images "
-    "chosen on the very images that are judged; F_b from pooled counts, F_op from mean "
+    "chosen on the evaluated images themselves; F_b from pooled counts, F_op from mean "
     "precision and recall (objects from 0.9, regions that make up 99 % of an image); AP sums "
     "101 samples over 100.\n\n**corrected**: each image at the setting that is best on all "
-    "others. Boundary pixels are matched exactly, the same way every time, in both."
+    "others. Boundary pixels are matched exactly and deterministically in both."
 )
 
 

@@ -115,8 +115,8 @@ def shift_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]
         alt = f"IoU of {name} for {group.model} as its box is moved"
         images.append(Illustration(colours(square), caption, alt))
     legend = (
-        "Each small square is one shift of the box, down and across as it moves; the middle one is "
-        f"no move. {_LEGEND}"
+        "Each square is one shift of the box, down and across; the centre is the unmoved box. "
+        f"{_LEGEND}"
     )
     return [Gallery(images, legend)] if images else []
 

@@ -52,8 +52,8 @@ def box_sections(run: Results) -> list[page.Section]:
     found = Attacks(run)
     text = (
         "Each side of the tight box is moved by at most a tenth of the box, and never by more "
-        "than 20 pixels: the reach of the noise that Segment Anything was trained with. Worst "
-        "and best are found by trying, coarse to fine, from the tight box on."
+        "than 20 pixels, the range of the noise that Segment Anything was trained with. The worst "
+        "and the best box are found by a coarse-to-fine search from the tight box."
     )
     places = [own for _, own, _ in found.datasets(found.of(found.lead))]
     cases = [fragile(run, own, "box") for own in places]
@@ -63,8 +63,8 @@ def box_sections(run: Results) -> list[page.Section]:
         page.Section("Hardest objects", "Objects with the widest span between boxes.", cases),
         page.Section(
             "Moving the whole box",
-            "IoU when the tight box is moved as a whole, up to a tenth of its sides either way; "
-            "the middle is no move.",
+            "IoU if the tight box is moved as a whole, by up to a tenth of its sides in each "
+            "direction; the centre is the unmoved box.",
             [block for own in places for block in shift_maps(run, own)],
         ),
     ]
@@ -110,7 +110,7 @@ def span_sentence(found: Attacks, members: Sequence[AttackedSessions], prompt: s
     span = parts.measured(high, "", 1)
     also = page.phrase(", the least, and ", span, f" for **{most.model}**, the most")
     return page.phrase(
-        f"On {least.dataset}{by}, the worst and the best {what} lie ",
+        f"On {least.dataset}{by}, the worst and the best {what} are ",
         parts.measured(low, "points of IoU apart", 1, "95 % interval "),
         f" for **{least.model}**",
         also if len(order) > 1 else "",
@@ -123,8 +123,8 @@ def _unequal(found: Attacks) -> list[page.Block]:
     attacks = tetris.attacks_of(found.run)
     searched = [g.model for g in found.attacked if attacks.get(g.model) == "search"]
     text = (
-        f"{', '.join(dict.fromkeys(searched))} has no gradient to follow and was attacked by "
-        "search, which finds worse clicks than a gradient does (see the first click below). Its D "
+        f"{', '.join(dict.fromkeys(searched))} has no gradient and was attacked by search, which "
+        'finds worse clicks than a gradient does (see "The first click"). Its D '
         "is not compared with that of the other models; `--user worst-click-search --user "
         "best-click-search` attacks all of them by search."
     )
@@ -139,7 +139,7 @@ def _order_kept(found: Attacks, members: Sequence[AttackedSessions]) -> str:
     held = np.concatenate([((a <= b) & (b <= c)).ravel() for a, b, c in bounds])
     kept = f"Min ≤ Base ≤ Max holds after {held.sum()} of {held.size} prompts"
     if protocol != "corrected":
-        return f"{kept}; `published` does not promise it."
+        return f"{kept}; `published` does not guarantee it."
     users = [user for user, role in tetris.roles_of(found.run).items() if role != "base"]
     query = """
         select avg(inherited::int) as share from rows
@@ -147,8 +147,8 @@ def _order_kept(found: Attacks, members: Sequence[AttackedSessions]) -> str:
     """
     (row,) = found.run.sql(query, {"users": users, "dataset": dataset}).to_pylist()
     return (
-        f"{kept} (corrected, by construction: in {100 * (row['share'] or 0):.1f} % of rounds an "
-        "attack had fallen behind the base, and took over its session)."
+        f"{kept} (`corrected`, by construction: in {100 * (row['share'] or 0):.1f} % of rounds an "
+        "attack that was worse than the base took over its session)."
     )
 
 
@@ -188,7 +188,7 @@ def _first_click(found: Attacks, members: Sequence[AttackedSessions]) -> Iterato
             "how far the attack is from the true extremes."
         )
     yield page.Chart(
-        "What moving the first click costs",
+        "IoU lost by moving the first click",
         page.Axis("distance from the centre click, % of the object's diagonal", 0, percent=True),
         page.Axis("IoU lost, points", 0, percent=True),
         [
@@ -199,8 +199,8 @@ def _first_click(found: Attacks, members: Sequence[AttackedSessions]) -> Iterato
             )
             for group in members
         ],
-        "Each dot is an object: how far its worst first click lies from the centre click, "
-        "and how much IoU is lost there.",
+        "Each dot is an object: the distance of its worst first click from the centre click, "
+        "and the IoU lost there.",
     )
 
 
@@ -266,13 +266,13 @@ def area_tables(found: Attacks, prompt: str = "click") -> Iterator[page.Table]:
         what = "over the clicks: worst, centre and best clicks"
     notes = {"click": "As Table {} of the paper, with Base added. ", "box": ""}
     for number, (kind, title) in enumerate((("iou", "IoU"), ("biou", "Boundary IoU")), 1):
-        chosen = "Chosen by IoU, so Min and Max of Boundary IoU may turn. " if number == 2 else ""
+        chosen = "Clicks are chosen by IoU: Min may be above Max. " if number == 2 else ""
         yield from found.shown(
             f"table-{number}-{kind}",
             found.of(),
             [f"{kind}-{role}" for role in ROLES],
             plot=f"{kind}-d",
-            caption=f"{title} {what}, and D, best less worst",
+            caption=f"{title} {what}, and D, best minus worst",
             note=f"{chosen}{notes[prompt].format(number)}{parts.INTERVALS}",
         )
 
@@ -339,9 +339,9 @@ def first_click_tables(found: Attacks) -> Iterator[page.Table]:
         [group for group in corrected if "all-min" in group.values],
         [f"{kind}-{role}" for role in ("min", "max") for kind in kinds],
         caption="How far from the true extremes of the first click the attack stays",
-        note="True extremes by clicking at every few pixels of the object; found means within 5 "
-        "points. A search that also looks between those may do better than they: it is then "
-        "off by less than 0. For models without a gradient the attack is the search.",
+        note="True extremes are from clicks at every few pixels of the object; found means within "
+        "5 points. A search also tries clicks between these: it is off by less than 0 if it finds "
+        "a better one. For models without a gradient the attack is the search.",
         by={page.Column("objects", "", 0): lambda row: row.targets},
     )
     yield from found.shown(
