@@ -35,8 +35,8 @@ OPTIONS = (
     RunOption("start_digest", str, None),
 )  # fmt: skip
 NO_START = RunOption(
-    "start", str, None, refused="it measures first clicks, which are placed on the object whatever "
-    "mask is there; 'segmeter run BENCHMARK --help' lists --start where masks are corrected",
+    "start", str, None, refused="it measures first clicks, which do not depend on a starting mask; "
+    "'segmeter run BENCHMARK --help' lists --start if a benchmark supports it",
 )  # fmt: skip
 _FOUND: OrderedDict[tuple[str, ...], list[Start]] = OrderedDict()
 _MOST_SCENES = 256  # whose starting masks are remembered, for other models

@@ -45,12 +45,12 @@ class Rclicks(Declared):
             "groups ('published' draws once).", least=1,
         ),
         RunOption(
-            "samples", int, 20, "First clicks drawn from the whole map, without recorded clicks.",
+            "samples", int, 20, "First clicks drawn from the whole map if none are recorded.",
             least=2,
         ),
         RunOption("clicks", Path, "", "Recorded human clicks."),
         RunOption(
-            "absent", str, "refuse", "Recorded clicks on images that the dataset lacks.",
+            "absent", str, "refuse", "What to do with clicks on images that the dataset lacks.",
             choices=("refuse", "skip"),
         ),
         RunOption("digest", str, ""),

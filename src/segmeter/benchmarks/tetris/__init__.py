@@ -61,11 +61,11 @@ class Tetris(Attacked):
     rounds = 10
     options = (
         RunOption(
-            "exhaustive", float, 0.2, "Share of scenes whose objects are also clicked at every "
-            "stride-th pixel, to bound the attack.", least=0, most=1,
+            "exhaustive", float, 0.2, "Share of scenes on which clicks are tried at every "
+            "stride-th pixel, to find the true extremes.", least=0, most=1,
         ),
         RunOption("stride", int, 4, "Pixels between such clicks.", least=1),
-        RunOption("clicks", Path, "", "People's clicks, whose range the attack should cover."),
+        RunOption("clicks", Path, "", "Recorded human clicks, to compare with the attack."),
         CONSISTENCY,
         NO_START,
     )  # fmt: skip

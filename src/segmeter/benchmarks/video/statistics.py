@@ -181,18 +181,18 @@ def _results(found: parts.Findings, apart: Sequence[Difference]) -> Section:
     mine = [r for r in several if r.key[1:] == several[0].key[1:]]
     blocks = parts.best_answer(mine, ("jf",), found.cards, "", apart)
     note = "95 % intervals from resampling videos. " if any(r.low < r.high for r in rows) else ""
-    shared = "Milliseconds leave out what an earlier user or protocol of the run had computed."
+    shared = "Milliseconds exclude what an earlier user or protocol of the run had computed."
     for names, stem, caption in (
-        (_SHOWN, "video", "J&F after the last round, and what it cost"),
+        (_SHOWN, "video", "J&F after the last round, and the effort"),
         (_FRAME, "video-frames", "Frame by frame: recall, decay, flicker, clicks obeyed, time"),
     ):
         more = note + shared * (names == _FRAME)
         table = found.table(stem, rows, names, by=by, who="tracker", caption=caption, note=more)
         blocks.append(table)
     text = (
-        "J is IoU, F the boundary F of DAVIS, J&F their mean over frames; mean J&F is that over "
-        "one, two, ... prompted frames, as SAM 2 reports it. `published` leaves out the first and "
-        "last frame and counts seconds as SAM 2 and DAVIS do; `corrected` judges all frames but "
+        "J is IoU, F the boundary F of DAVIS, J&F their mean over frames; mean J&F is over one, "
+        "two, ... prompted frames, as SAM 2 reports it. `published` leaves out the first and last "
+        "frame and counts seconds as SAM 2 and DAVIS do; `corrected` scores all frames except "
         "the one a semi-supervised user prompts, and counts a person's seconds."
     )
     return Section("Results", text, blocks)

@@ -100,8 +100,8 @@ class Volumes(Declared):
         RunOption("draws", int, 5, "Draws of random users in 'corrected'.", least=1),
         RunOption("nsd_mm", str, "2", "Tolerance of NSD: 2, or by organ 2,spleen=1,liver=3."),
         RunOption(
-            "convention", str, "surface", "How surfaces are measured: weighed by area, or "
-            "outermost voxels as MONAI counts them.", choices=("surface", "monai"),
+            "convention", str, "surface", "How surfaces are measured: weighted by area, or "
+            "by outermost voxels as in MONAI.", choices=("surface", "monai"),
         ),
         RunOption("until", str, None, refused="a refinement ends at a Dice of its own: --user "
                   "'scribble-refinement?until_dice=0.9'"),

@@ -32,7 +32,7 @@ class Points(Declared):
     rounds = 9
     measures = ("iou", "boundary-iou")
     options = (
-        RunOption("baseline", str, "", "The model others are compared with; empty for the first."),
+        RunOption("baseline", str, "", "Model that others are compared with; the first if empty."),
         CONSISTENCY,
         NO_START,
     )

@@ -99,10 +99,9 @@ STATISTICS = [card for of in _VALUES.items() for card in _statistics(*of)] + RES
 
 _SHOWN = ("iou@1", "oracle@1", *(f"iou@{n}" for n in POINTS[1:]))
 _PROTOCOLS = (
-    "**published** and **corrected** differ where a prediction is perfect (published clicks the "
-    "corner as background, corrected accepts the mask) and where the false "
-    "negatives and false positives are equally deep (published clicks a false positive, corrected "
-    "the larger component)."
+    "**published** and **corrected** differ if a prediction is perfect (published clicks pixel "
+    "(0, 0) as background, corrected accepts the mask) and if false negatives and false positives "
+    "are equally deep (published clicks a false positive, corrected the larger component)."
 )
 
 
@@ -110,7 +109,7 @@ def sections(run: Results) -> list[page.Section]:
     found = parts.Findings(run, short_name)
     top = [r for r in found.rows if r.dataset == ALL] or found.rows
     leading = [r for r in top if r.protocol == found.lead]
-    rule = "The oracle takes the best of the masks that a model offers after one point."
+    rule = "The oracle uses the best of the masks that a model returns after one point."
     detail = f"{rule} Protocol {found.lead}."
     blocks: list[page.Block] = [
         *parts.best_answer(leading, ("iou@1", "oracle@1"), found.cards, detail, found.differences),
@@ -167,11 +166,11 @@ def _side_by_side(found: parts.Findings) -> list[page.Section]:
         page.Column("one point minus baseline", "% points", 1, plot=True): page.Value.of,
         page.Column("oracle minus baseline", "% points", 1): oracle,
     }
-    caption = f"{'Models' if several else gaps[0].first} minus {baseline}, dataset by dataset"
+    caption = f"{'Models' if several else gaps[0].first} minus {baseline}, by dataset"
     text = (
-        f"Difference to **{baseline}** at one point, dataset by dataset, the greatest first, with "
-        "95 % intervals of the paired difference. The oracle takes the best of the masks that the "
-        "model offers."
+        f"Difference from **{baseline}** after one point, by dataset, largest first, with 95 % "
+        "intervals of the paired difference. The oracle uses the best of the masks that the model "
+        "returns."
     )
     table = page.Table.of("points-baseline", gaps, columns, caption)
     return [page.Section("Side by side with the baseline", text, [table])]
