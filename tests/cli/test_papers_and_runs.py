@@ -289,7 +289,7 @@ def test_what_partitions_do_not_have_is_said(
 ) -> None:
     run = each_kind["seism"]
     assert "hold no masks" in typed("export", run, "--out", tmp_path / "masks")[2]
-    assert "over rounds, which runs of 'seism'" in typed("figure", run, "-o", tmp_path / "f.svg")[2]
+    assert "runs of 'seism' have no rounds" in typed("figure", run, "-o", tmp_path / "f.svg")[2]
     both = typed("compare", run, each_kind["noc"])[2]
     assert "runs of different benchmarks (seism and noc) cannot be compared" in both
 

@@ -238,7 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         host = (self.headers.get("Host") or "").rpartition(":")[0]
         if host not in ("127.0.0.1", "localhost"):  # another site that points here
-            self._send(403, "only this machine may look")
+            self._send(403, "this page can only be opened on the machine that serves it")
             return
         asked = urlsplit(self.path)
         if asked.path not in self.server.pages:

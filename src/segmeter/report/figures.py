@@ -135,8 +135,8 @@ def _check_measure(run: Results, measure: str) -> None:
     """Refuse a measure that was not taken in every round, and runs without rounds."""
     if run.objects != "sessions":
         raise BadInput(
-            f"a figure shows a measure over rounds, which runs of '{run.plan.benchmark}' have not; "
-            "'segmeter report RUN' draws their curves"
+            f"runs of '{run.plan.benchmark}' have no rounds for a figure; 'segmeter report RUN' "
+            "shows their curves"
         )
     columns = set(run.columns("rows"))
     if measure_column(measure) in columns:

@@ -58,17 +58,15 @@ def missing(run: Results) -> Section:
         for (model, dataset), scenes in lacking.items()
     ]
     for part, why in run.damaged.items():
-        jobs = "what is left out" if "/compacted-" in part else "its job"
+        jobs = "the jobs left out" if "/compacted-" in part else "its job"
         rows.append(["", part, f"damaged ({why}); the same command runs {jobs} again"])
     if not rows:
         segmenters = "model" if run.plan.kind == "model" else "method"
         return Section("Missing results", f"None: every scene has a result for every {segmenters}.")
     known = len(failed) + sum(map(len, lacking.values()))
     count = max(known, _jobs_without_rows(run)) if run.damaged else known
-    results = (
-        "1 result is missing and counts" if count == 1 else f"{count} results are missing and count"
-    )
-    note = Note(f"{results} in no number on this page.", "warning")
+    results = "1 result is missing and is" if count == 1 else f"{count} results are missing and are"
+    note = Note(f"{results} not part of any number on this page.", "warning")
     table = Table("missing", [Column("model"), Column("scene"), Column("why")], rows)
     return Section("Missing results", blocks=[note, table])
 
