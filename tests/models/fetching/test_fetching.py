@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
+import shutil
+import signal
 import tarfile
 import threading
 import zipfile
@@ -310,6 +313,28 @@ def test_a_folder_and_a_file_of_the_users_own_will_do(tmp_path: Path) -> None:
     assert not arrival.checked
     again = fetch(Offer("other", ()), tmp_path / "to", str(own / "model.safetensors"))
     assert set(again.digests) == {"model.safetensors"}
+
+
+def test_what_a_kill_leaves_of_a_copy_is_not_taken_for_weights_of_another_source(
+    server: Server, tmp_path: Path
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "model.safetensors").write_bytes(CONTENT)
+    server.files["/net.pt"] = CONTENT
+    child = os.fork()
+    if not child:  # killed in the middle of a copy
+
+        def half(source: Path, target: Path) -> None:
+            target.write_bytes(CONTENT[:100])
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        shutil.copyfile = half  # type: ignore[assignment]
+        fetch(Offer("mine", ()), tmp_path / "to", str(own))
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    arrival = fetch(Offer("mine", (Page(f"{server.address}/net.pt"),)), tmp_path / "to")
+    assert [path.name for path in arrival.folder.iterdir()] == ["net.pt"]
+    assert [path.name for path in (tmp_path / "to").iterdir()] == ["mine"]
 
 
 def test_a_known_name_with_other_content_is_refused(tmp_path: Path) -> None:

@@ -212,9 +212,9 @@ def fetch(
         with alone(cache_folder("locks", seeds.fingerprint(str(folder.resolve())))):
             if weights.files(folder):  # another call fetched them while this one waited
                 return _arrival(offer, folder, "")
-            collected.mkdir(parents=True, exist_ok=True)
-            came_from = _try(offer, chosen, collected, progress or (lambda *_: None))
-            _move(collected, folder)
+            came_from, held = _try(offer, chosen, collected, progress or (lambda *_: None))
+            _move(held, folder)
+            shutil.rmtree(collected)
     except OSError as error:
         raise BadInput(f"'{root}' cannot hold the weights ({error.strerror})") from error
     return _arrival(offer, folder, str(came_from))
@@ -237,23 +237,28 @@ def _move(collected: Path, folder: Path) -> None:
     for file, target in sorted(pairs, key=lambda pair: pair[0].suffix in weights.SUFFIXES):
         target.parent.mkdir(parents=True, exist_ok=True)
         file.replace(target)  # weights last: a folder with weights is taken as complete
-    shutil.rmtree(collected)
 
 
-def _try(offer: Offer, sources: tuple[Source, ...], gathering: Path, progress: Progress) -> Source:
-    """The first source that delivers valid files; raises the errors of all if none does."""
+def _try(
+    offer: Offer, sources: tuple[Source, ...], gathering: Path, progress: Progress
+) -> tuple[Source, Path]:
+    """The first source that delivers valid files, and where they are; raises the errors of all
+    if none does. Each source has a folder: what a kill leaves of one is not taken for another's."""
     failures = []
     for source in sources:
+        held = gathering / seeds.fingerprint(source, size=4)
+        if isinstance(source, OwnFiles):  # what a user's path held is not reused
+            shutil.rmtree(held, ignore_errors=True)
+        held.mkdir(parents=True, exist_ok=True)
         try:
-            source.bring(gathering, progress)
-            _check(offer, gathering, source)
+            source.bring(held, progress)
+            _check(offer, held, source)
         except SegmeterError as error:
             failures.append(error)
-            if isinstance(source, OwnFiles):
-                for file in gathering.iterdir():  # what a user's path holds is not reused
-                    file.unlink()
+            if isinstance(source, OwnFiles) or not any(held.iterdir()):
+                shutil.rmtree(held)
         else:
-            return source
+            return source, held
     if not any(gathering.iterdir()):
         gathering.rmdir()
     if len(failures) == 1:
