@@ -161,6 +161,15 @@ def test_other_settings_do_not_resume(tmp_path: Path) -> None:
         train(*parts, _course(recipe=one, seed=4), tmp_path)
     with pytest.raises(RunConflict, match="other settings"):
         train(parts[0][:3], parts[1], _course(recipe=one), tmp_path)
+    with pytest.raises(RunConflict, match="other settings, images or clicks"):
+        train(*parts, _course(recipe=one, data="another file of clicks"), tmp_path)
+
+
+def test_weights_that_were_there_before_are_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "clickability.safetensors").write_bytes(b"downloaded")
+    with pytest.raises(RunConflict, match="holds the weights of a network; choose another --out"):
+        train([_sample(0)], [_sample(9)], _course(), tmp_path)
+    assert (tmp_path / "clickability.safetensors").read_bytes() == b"downloaded"
 
 
 def test_a_network_learns_what_the_prior_cannot_know(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,31 @@ def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(
     assert whole.history == resumed.history
     with pytest.raises(RunConflict, match="other settings"):
         trained(small_sam(), tmp_path / "cut", DecoderSettings(steps=5))
+
+
+@pytest.mark.parametrize("changed", ["pixels", "mask"])
+def test_images_that_have_changed_under_their_names_are_neither_resumed_nor_taken_from_the_cache(
+    small_sam: Callable[[], Sam], tmp_path: Path, changed: str
+) -> None:
+    before, after = scenes(), scenes()
+    target = after[2].targets[0]
+    if changed == "pixels":
+        after[2] = Image("drawn", "2", np.full((48, 64, 3), 99, np.uint8), [target])
+    else:
+        moved = replace(target, mask=Mask.box((48, 64), (20, 30), (40, 60)))
+        after[2] = Image("drawn", "2", before[2].pixels, [moved])
+    model, out = small_sam(), tmp_path / "out"
+
+    def run(images: list[Image]) -> Any:
+        made = encoded_scenes(model, images, out / "embeddings")
+        done = train(model, CentreClick(), made[1:], made[:1], SETTINGS, out)
+        return made[2][1].embedding.cells, done
+
+    cells, _ = run(before)
+    with pytest.raises(RunConflict, match="other settings, data or weights"):
+        run(after)
+    kept = encoded_scenes(model, after, out / "embeddings")[2][1].embedding.cells
+    assert torch.equal(cells, kept) is (changed == "mask")
 
 
 def test_training_stops_when_validation_no_longer_improves(

@@ -15,6 +15,7 @@ from segmeter.clickability.map_sources import map_scores, source
 from segmeter.clickability.network import network_source
 from segmeter.clickability.training.samples import TrainingSample, samples_of, split
 from segmeter.core.errors import BadInput
+from segmeter.core.seeds import fingerprint
 from segmeter.datasets.data_roots import read_list
 from segmeter.datasets.recorded_clicks import read_clicks
 
@@ -65,6 +66,8 @@ def train_clicks(
     course = Course(chosen, size, frame, seed, str(pick_device(device)), workers, start)
     opened, file = clicked_datasets(datasets, data), read_clicks(Path(clicks))
     shown = None if previous is None else Path(previous)
+    prints = [Path(clicks).read_bytes(), *(one.fingerprint() for one in opened.values())]
+    course = replace(course, data=fingerprint(*prints))
     warn_of_samples(Path(clicks), file, opened, shown, tell)
     samples = samples_of(file, opened, shown)
     lists = [None if names is None else Path(names) for names in (learn, report)]

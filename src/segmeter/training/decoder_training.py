@@ -145,8 +145,8 @@ def train(
     places = [p for p in every if p[2].mask.area <= MOST_SHARE * math.prod(p[0].shape)]
     if not places or not validate:
         raise BadInput("training needs at least one object to learn from and one to validate on")
-    names = [[scene.name for scene, _ in part] for part in (learn, validate)]
-    given = (model.card.fingerprint, json.dumps(asdict(settings)), repr(user), names)
+    images = [[_content(scene) for scene, _ in part] for part in (learn, validate)]
+    given = (model.card.fingerprint, json.dumps(asdict(settings)), repr(user), images)
     run = _Training(model, user, validate, settings, out, fingerprint(*given))
     out.mkdir(parents=True, exist_ok=True)
     if not run.resumed():
@@ -176,7 +176,7 @@ def encoded_scenes(model: Sam, scenes: Sequence[Scene], cache: Path | None = Non
         if cache is None:
             made = model.encode(scene)
         else:
-            key = fingerprint(model.card.fingerprint, model.resize, scene.name)
+            key = fingerprint(model.card.fingerprint, model.resize, scene.pixels.tobytes())
             kept = cache / f"{key}.safetensors"
             if not kept.is_file():
                 _write_embedding(model.encode(scene).embedding, kept)
@@ -332,6 +332,12 @@ class _Training:
         fresh = path.with_suffix(".partial")
         save_file({opened.prefix + k: v.contiguous() for k, v in tensors.items()}, fresh, notes)
         fresh.replace(path)
+
+
+def _content(scene: Scene) -> str:
+    """A digest of an image and its objects, which changes when either does."""
+    masks = [(t.id, t.mask.encoded(), t.ignore and t.ignore.encoded()) for t in scene.targets]
+    return fingerprint(scene.name, scene.shape, scene.pixels.tobytes(), masks)
 
 
 def _write_embedding(embedding: Embedding, path: Path) -> None:

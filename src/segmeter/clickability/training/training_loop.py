@@ -121,7 +121,8 @@ def recipe(name: str) -> Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """Settings of a training; `backbone` is a file of pretrained weights."""
+    """Settings of a training; `backbone` is a file of pretrained weights, `data` a digest of
+    images and clicks."""
 
     recipe: Recipe
     size: str = "base"
@@ -130,6 +131,7 @@ class Course:
     device: str = "cpu"
     workers: int = 0
     backbone: Path | None = None
+    data: str = ""
 
     def __post_init__(self) -> None:
         check_choice("network size", self.size, SIZES)
@@ -309,10 +311,15 @@ def _save(state: _State, out: Path, identity: str) -> None:
 def _resume(state: _State, out: Path, identity: str) -> None:
     path = out / _STATE
     if not path.is_file():
+        if (out / _WEIGHTS).exists():
+            raise RunConflict(f"'{out}' holds the weights of a network; choose another --out")
+        _save(state, out, identity)  # before the first weights, which are then known to be ours
         return
     kept, _ = read_tensors(path)
     if kept.get("identity") != identity:
-        raise RunConflict(f"'{out}' holds a training with other settings; choose another folder")
+        raise RunConflict(
+            f"'{out}' holds a training with other settings, images or clicks; choose another folder"
+        )
     state.network.load_state_dict(kept["network"])
     state.optimiser.load_state_dict(kept["optimiser"])
     for name in _KEPT:
