@@ -103,12 +103,34 @@ def test_objects_without_a_result_of_the_new_model_fail_the_gate(
     assert not gate
 
 
+def test_a_data_set_without_any_result_of_the_new_model_fails_the_gate(
+    tmp_path: Path, typed: Typed
+) -> None:
+    file = tmp_path / "net.py"  # of the same name, so that its versions are compared
+    file.write_text(NET.replace("RADIUS", "30"))
+    model = f"{file}:predict"
+    for name, data in (("old", ["mini", "drawn"]), ("new", ["mini"])):
+        out = tmp_path / f"{name}-net"
+        segmeter.evaluate(model, data, out=out, limit=2, rounds=1, progress=False)
+        file.write_text(NET.replace("RADIUS", "31"))
+    runs = tmp_path / "old-net", tmp_path / "new-net"
+    gate = segmeter.open_run(runs).gate(["iou@1 worse by 99"])
+    lost = [(line.dataset, line.objects, line.failed) for line in gate.lines if not line.objects]
+    assert lost == [("drawn", 0, True)]
+    assert not gate
+    assert "no result | " in gate.markdown()
+    code, out, _ = typed("compare", *runs, "--fail-if", "iou@1 worse by 99")
+    assert code == 1
+    assert "no result; drawn, 0 objects, 3 objects missing" in out
+
+
 @pytest.mark.parametrize(
     ("condition", "said"),
     [
         ("iou@1 wrose", "is not understood; write 'noc@90 worse'"),
         ("uio@1 worse", "no statistic 'uio@1'; did you mean 'iou@1'"),
         ("iou@1 worse by much", "is not understood"),
+        ("iou@1 worse by 0..2", "is not understood"),
     ],
 )
 def test_a_condition_that_is_none_is_refused(

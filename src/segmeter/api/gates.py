@@ -6,8 +6,10 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import nan
 from typing import TYPE_CHECKING, Any
 
+from segmeter.api.loading import listed
 from segmeter.core.benchmarks import Difference
 from segmeter.core.catalogue import short
 from segmeter.core.errors import BadInput, suggestion
@@ -16,7 +18,7 @@ from segmeter.core.plans import display_names
 if TYPE_CHECKING:
     from segmeter.api.runs import Run
 
-_CONDITION = re.compile(r"(\S+) (worse|possibly worse)(?: by ([0-9.]+))?")
+_CONDITION = re.compile(r"(\S+) (worse|possibly worse)(?: by (\d+\.?\d*|\.\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def judge(run: Run, conditions: Sequence[str], protocol: str) -> Gate:
     pairs, names = _pairs(run), display_names(run.plan.datasets)
     cards = {card.name: card for card in run.statistics() if card.testable}
     lines: list[GateLine] = []
-    for text in conditions:
+    for text in listed(conditions):
         statistic, may, margin = _parsed(text, cards)
         sign = -1 if cards[statistic].better == "higher" else 1
         found = run.benchmark.differences(run, [statistic])
@@ -104,7 +106,12 @@ def judge(run: Run, conditions: Sequence[str], protocol: str) -> Gate:
                     d.low, d.high, d.p_holm, d.targets, missing, worse or missing > 0,
                     "" if may or margin else d.too_few,
                 ))  # fmt: skip
-    if pairs and not lines:
+            there = {(d.dataset, d.user) for d in apart}
+            for (model, data, user, of), n in counts.items():
+                if (model, of) == (old, protocol) and (data, user) not in there:
+                    where = (text, names.get(data, data), user, old, new, statistic)
+                    lines.append(GateLine(*where, nan, nan, nan, nan, 0, n, failed=True))
+    if pairs and not any(line.objects for line in lines):
         raise BadInput(f"the runs share no objects in protocol '{protocol}'; nothing is compared")
     return Gate(tuple(lines))
 
@@ -169,6 +176,8 @@ def differences_markdown(found: Sequence[Difference]) -> str:
 
 
 def _span(value: float, low: float, high: float) -> str:
+    if math.isnan(value):
+        return "no result"
     interval = "" if math.isnan(low) or low == high else f" ({low:+.2f} to {high:+.2f})"
     return f"{value:+.2f}{interval}"
 

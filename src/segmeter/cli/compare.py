@@ -91,6 +91,7 @@ def _gate(
         for line in found.lines:
             result = "FAIL" if line.failed else "ok"
             span = f"{line.value:+.2f} ({line.low:+.2f} to {line.high:+.2f})"
+            span = span if line.objects else "no result"
             missing = f", {counted(line.missing, 'object')} missing" if line.missing else ""
             where = f"{line.dataset}, {counted(line.objects, 'object')}{missing}"
             why = f"; {line.untested}" if line.untested else ""
