@@ -98,6 +98,9 @@ def test_a_backup_and_its_restore_are_the_same_database(
     assert contents(open_engine(again)) == contents(study.database.engine)
     with pytest.raises(BadInput, match="not empty"):
         copy_study(Database(f"sqlite:///{kept}"), open_engine(again))
+    own = Path(study.database.engine.url.database or "")
+    with pytest.raises(BadInput, match="is the study's own database; choose another file"):
+        backup(study.database, own)
     # The restored study continues.
     restored = begin(url=again)
     restored.set_state("open")

@@ -278,6 +278,9 @@ def copy_study(source: Database, target: sa.Engine) -> int:
 
 def backup(source: Database, path: Path) -> int:
     """Write a consistent copy as one SQLite file, also while people answer."""
+    own = source.engine.url.database
+    if own and path.exists() and path.samefile(own):
+        raise BadInput(f"'{path}' is the study's own database; choose another file")
     part = path.with_name(f"{path.name}.part")
     part.unlink(missing_ok=True)
     engine = open_engine(f"sqlite:///{part}")
