@@ -282,6 +282,19 @@ def used_elsewhere() -> frozenset[tuple[str, str]]:
     )
 
 
+def test_what_a_person_names_is_written_whole_or_not_at_all() -> None:
+    """By `write_file`: on a full disk an older file stays."""
+    rooms = ("api", "cli", "export", "report")
+    found = {
+        f"{module_id(path)}, line {call.lineno}"
+        for path in MODULES
+        if path.relative_to(PACKAGE).parts[0] in rooms
+        for call in nodes(path, ast.Call)
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("write_text", "write_bytes")
+    }
+    assert not found
+
+
 def test_public_functions_of_core_measures_and_stats_show_an_example() -> None:
     """Each is run by the doctests."""
     bare = [

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from segmeter.api import write_file
 from segmeter.api.loading import as_dataset, as_model, as_user
 from segmeter.api.runs import Run, open_run
 from segmeter.core import catalogue
@@ -137,11 +138,10 @@ class Parity:
         from segmeter.report.page import Page, render
 
         path = Path(to)
-        path.parent.mkdir(parents=True, exist_ok=True)
         facts = [f"prompts: {self.prompts_from}", f"{len(self.rounds)} rounds"]
         title, about = f"Parity of {self.a} and {self.b}", "The same prompts given to both models"
         page = Page(title, about, facts, [self._numbers(), self._worst()])
-        path.write_text(render(page), encoding="utf-8")
+        write_file(path, render(page).encode())
         return path
 
     def _numbers(self) -> Section:

@@ -455,3 +455,16 @@ def test_a_full_disk_stops_the_run_in_a_sentence(tmp_path: Path) -> None:
     assert done.returncode == 2, done.stdout
     (line,) = done.stderr.strip().splitlines()
     assert "is full; free some space and give the same command again" in line
+
+
+def test_on_a_full_disk_the_table_of_before_stays(
+    run_on_trouble: tuple[Done, Path], tmp_path: Path
+) -> None:
+    table = tmp_path / "table.tex"
+    table.write_text("before")
+    command = (sys.executable, "-m", "segmeter", "table", str(run_on_trouble[1]), "-o", str(table))
+    full = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh"]  # no file may grow
+    done = subprocess.run([*full, *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "is full; free some space and give the same command again" in done.stderr
+    assert table.read_text() == "before"

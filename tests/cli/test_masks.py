@@ -153,6 +153,17 @@ def test_unreadable_images_are_one_sentence_each(typed: Typed, photo: Path) -> N
         assert not out.exists()
 
 
+def test_the_folder_of_the_images_is_not_written_to(typed: Typed, photo: Path) -> None:
+    """An overlay has its image's name, and would replace a PNG."""
+    before = photo.read_bytes()
+    for out in (photo.parent, photo.parent / "x" / ".."):
+        code, said, complaint = typed("models", "masks", photo, "-m", "disc", "-o", out)
+        assert (code, said) == (2, "")
+        assert "is the folder of the images; choose another" in complaint
+    assert [path.name for path in photo.parent.iterdir()] == ["photo.png"]
+    assert photo.read_bytes() == before
+
+
 def test_a_image_that_cannot_be_cut_does_not_stop_the_others(typed: Typed, photo: Path) -> None:
     small = photo.parent / "small.png"
     cv2.imwrite(str(small), np.zeros((3, 3, 3), np.uint8))

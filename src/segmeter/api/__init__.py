@@ -14,7 +14,7 @@ from segmeter.core.wording import counted, printable, size_text
 
 __all__ = [
     "contacts_only", "counted", "display_names", "grouped", "printable", "short", "size_text",
-    "with_titles",
+    "with_titles", "write_file",  # the last when first used
 ]  # fmt: skip
 
 _CLICKS = ("click_files", "click_fitting", "click_response", "click_training")
@@ -25,4 +25,6 @@ def __getattr__(name: str) -> Any:
     """Import a module when it is first used, so that help texts need not wait for it."""
     if name in _ON_DEMAND:
         return importlib.import_module(f"segmeter.api.{name}")
+    if name == "write_file":
+        return importlib.import_module("segmeter.store.local").write_file
     raise AttributeError(f"module 'segmeter.api' has no attribute '{name}'")

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from segmeter.api.loading import parsed_options, roots_of
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import NotFound, SegmeterError
+from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.scenes import Image
 from segmeter.core.wording import counted
 from segmeter.datasets.data_roots import images_in
@@ -26,6 +26,7 @@ from segmeter.models.automatic.generator import AutomaticMask
 from segmeter.report.elements import distinct
 from segmeter.report.images import overlay
 from segmeter.report.mask_pages import listing_page, masks_page
+from segmeter.store.local import write_file
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -77,6 +78,10 @@ def auto_masks(
     files, folder = _files([Path(image) for image in images]), Path(out)
     spec = Spec("automatic", {**settings, **parsed_options(options), "model": model})
     method = catalogue.methods.make(spec, **roots_of(None, weights).options())
+    if any(file.resolve().parent == folder.resolve() for file in files):
+        raise BadInput(
+            f"--out '{out}' is the folder of the images; choose another, or some are lost"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     found = _Found(folder, model, protocol)
     with caller_state_kept():
@@ -117,12 +122,12 @@ class _Found:
             place = {"id": len(self.annotations) + 1, "image_id": number, "category_id": 1}
             self.annotations.append({**place, "iscrowd": 0, **record})
         drawn = overlay(pixels, [one.mask for one in masks])
-        (self.out / f"{name}.png").write_bytes(encoded_image(drawn, ".png"))
+        write_file(self.out / f"{name}.png", encoded_image(drawn, ".png"))
         facts = [("model", self.model), ("protocol", self.protocol),
                  *_facts_of(masks, (height, width)), ("time", f"{seconds:.1f} s")]  # fmt: skip
         coded = encoded_image(pixels, ".jpg")
         page = masks_page(file.name, coded, (height, width), masks, facts)
-        (self.out / f"{name}.html").write_text(page)
+        write_file(self.out / f"{name}.html", page.encode())
         small = encoded_image(drawn, ".jpg", _THUMBNAIL_PX)
         self.listed.append({"name": file.name, "page": f"{name}.html", "thumbnail": small,
                             "masks": len(masks)})  # fmt: skip
@@ -133,11 +138,12 @@ class _Found:
         info = {"description": f"automatic masks of {self.model}, protocol {self.protocol}"}
         coco = {"info": info, "images": self.images, "annotations": self.annotations,
                 "categories": [{"id": 1, "name": "thing"}]}  # fmt: skip
-        (self.out / "masks.json").write_text(json.dumps(coco))
+        write_file(self.out / "masks.json", json.dumps(coco).encode())
         facts = [("model", self.model), ("images", str(len(self.images))),
                  ("masks", str(len(self.annotations))),
                  *(("not read", sentence) for sentence in self.failed)]  # fmt: skip
-        (self.out / "index.html").write_text(listing_page("Automatic masks", self.listed, facts))
+        listing = listing_page("Automatic masks", self.listed, facts)
+        write_file(self.out / "index.html", listing.encode())
 
     def facts(self) -> dict[str, Any]:
         return {

@@ -22,6 +22,7 @@ from segmeter.datasets.recorded_clicks import read_clicks
 from segmeter.report.figures import draw_charts
 from segmeter.stats import cost_fitting
 from segmeter.stats.cost_fitting import FittedCosts
+from segmeter.store.local import write_file
 
 # Name of the table, dataset, and the file that has masks of all targets without images.
 _SETS = (
@@ -109,9 +110,8 @@ def fit_clicks(
         raise BadInput("--clicks needs --dataset: the images that the clicks are on")
     cases = first_clicks.cases_of(read_clicks(Path(clicks)), clicked_datasets(datasets, data))
     whole = first_clicks.fit(cases)
-    Path(out).mkdir(parents=True, exist_ok=True)
     file = Path(out) / "prior.json" if prior is None else Path(prior)
-    file.write_text(held_out.prior_json([], whole, None), encoding="utf-8")
+    write_file(file, held_out.prior_json([], whole, None).encode())
     many = sum(case.clicks for case in cases)
     return (
         f"fitted on {many} clicks on {whole.targets} targets\n\n{held_out.fitted_table([], whole)}"
@@ -130,8 +130,6 @@ def fit_costs(log: str | Path, out: str | Path | None = None, tell: Tell = silen
         tell(f"{sum(read.unknown.values())} events have no price ({kinds})")
     found = cost_fitting.fit_costs(list(timings(read.events)))
     if out is not None:
-        from segmeter.store.local import write_file
-
         write_file(Path(out), found.toml().encode())
     return found
 
@@ -171,7 +169,7 @@ def _write(
 ) -> str:
     """Write the numbers, the tables and the figures; the tables are returned."""
     text = held_out.markdown(held, whole, later)
-    prior.write_text(held_out.prior_json(held, whole, later), encoding="utf-8")
+    write_file(prior, held_out.prior_json(held, whole, later).encode())
     _put(text, page)
     charts = {name: held_out.charts_of(held, name) for name in ("nss", "pde")}
     charts |= {} if later is None else {"later": held_out.charts_of_later(later)}
@@ -212,10 +210,10 @@ def _error_regions(
 def _put(text: str, path: Path) -> None:
     """Write a new page, or replace the text between the marks of an old one."""
     if not path.is_file():
-        path.write_text(text, encoding="utf-8")
+        write_file(path, text.encode())
         return
     before, mark, rest = path.read_text(encoding="utf-8").partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not mark or not end:
         raise BadInput(f"'{path}' has no marks {_BEGIN} and {_END} to put the tables between")
-    path.write_text(f"{before}{_BEGIN}\n\n{text}\n{_END}{after}", encoding="utf-8")
+    write_file(path, f"{before}{_BEGIN}\n\n{text}\n{_END}{after}".encode())

@@ -22,6 +22,7 @@ from segmeter.core.models import EncodedScene
 from segmeter.core.scenes import Scene, Target
 from segmeter.engine.arithmetic import caller_state_kept, steady_arithmetic
 from segmeter.report.mask_pages import ShownMap, map_page, shift_image
+from segmeter.store.local import write_file
 from segmeter.users.box_prompts import search_boxes
 
 Progress = Callable[..., None]
@@ -125,7 +126,7 @@ def _write(
                         low=np.array(found.low), stride=found.stride,
                         centre=np.array(found.centre))  # fmt: skip
     heat = heat_image(scene.pixels, found.iou, found.low, found.stride, found.target.mask)
-    (out / "click-response.png").write_bytes(encoded_image(heat, ".png"))
+    write_file(out / "click-response.png", encoded_image(heat, ".png"))
     image = encoded_image(scene.pixels, ".jpg")
     drawn = {"IoU": found.iou}
     if not np.isnan(found.boundary_iou).all():
@@ -133,8 +134,8 @@ def _write(
     shape = (scene.shape[0], scene.shape[1])
     shown = ShownMap(image, shape, drawn, found.low, found.stride, found.centre)
     page = map_page(_title(facts), shown, map_lines(facts), figures)
-    (out / "click-response.html").write_text(page)
-    (out / "click-response.json").write_text(json.dumps(facts, indent=1) + "\n")
+    write_file(out / "click-response.html", page.encode())
+    write_file(out / "click-response.json", f"{json.dumps(facts, indent=1)}\n".encode())
 
 
 def _title(facts: dict[str, Any]) -> str:
@@ -180,7 +181,7 @@ def _boxes(
     np.savez_compressed(out / "boxshifts.npz", iou=shifts.iou.astype(np.float32),
                         down_px=shifts.down_px, across_px=shifts.across_px)  # fmt: skip
     image = shift_image(shifts.iou, shifts.down_px, shifts.across_px)
-    (out / "boxshifts.png").write_bytes(image)
+    write_file(out / "boxshifts.png", image)
     facts = {
         "min": found.worst.iou, "base": found.tight.iou, "max": found.best.iou,
         "d": found.best.iou - found.worst.iou, "tried": found.tried,

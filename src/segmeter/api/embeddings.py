@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from segmeter.core.scenes import Scene
 from segmeter.models.mask_embeddings import colour_histogram, embedding_crop, mask_embeddings
 from segmeter.models.sam.model import Sam
 from segmeter.report.mask_pages import embeddings_page
+from segmeter.store.local import write_file
 
 Floats = npt.NDArray[np.float64]
 _NEIGHBOURS = 5
@@ -81,11 +83,11 @@ class MaskEmbeddings:
 
     def save(self, path: str | Path) -> Path:
         """Write `.npz` (arrays) or `.parquet` (one row per object with a list column)."""
-        place = Path(path)
+        place, held = Path(path), io.BytesIO()
         columns = {"scene": self.scenes, "target": self.targets, "label": self.labels}
         if place.suffix == ".npz":
             names: dict[str, Any] = {k: np.array(list(v)) for k, v in columns.items()}
-            np.savez_compressed(place, vectors=self.vectors.astype(np.float32), **names)
+            np.savez_compressed(held, vectors=self.vectors.astype(np.float32), **names)
         elif place.suffix == ".parquet":
             import pyarrow as pa
             import pyarrow.parquet as pq
@@ -93,15 +95,16 @@ class MaskEmbeddings:
             vectors = pa.array(list(self.vectors.astype(np.float32)))
             table = pa.table({k: list(v) for k, v in columns.items()} | {"vector": vectors})
             notes = {"segmeter.model": self.model, "segmeter.dataset": self.dataset}
-            pq.write_table(table.replace_schema_metadata(notes), place)
+            pq.write_table(table.replace_schema_metadata(notes), held)
         else:
             raise BadInput(f"embeddings are written as .npz or .parquet, not '{place.name}'")
+        write_file(place, held.getvalue())
         return place
 
     def page(self, out: str | Path, thumbnails: Sequence[npt.NDArray[np.uint8]]) -> Path:
         """Write a page with a query, its neighbours and a threshold; one thumbnail per object."""
         place = Path(out)
-        place.write_text(embeddings_page(self, thumbnails), encoding="utf-8")
+        write_file(place, embeddings_page(self, thumbnails).encode())
         return place
 
 

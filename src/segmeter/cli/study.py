@@ -62,7 +62,7 @@ def new(
     if plan.exists():
         raise segmeter.BadInput(f"'{plan}' exists already; choose another name")
     text = (files("segmeter.study") / "plans" / f"{kind}.toml").read_text("utf-8")
-    plan.write_text(text, encoding="utf-8")
+    api.write_file(plan, text.encode())
     typer.echo(f"wrote {plan}; next: segmeter study check {plan}")
 
 
@@ -80,7 +80,7 @@ def check(
     studies.wording.read_words(read)
     page = studies.preview.preview_page(read, studies.stimuli.Stimuli(read, roots_of(data)))
     path = out or plan.with_suffix(".html")
-    path.write_text(page, encoding="utf-8")
+    api.write_file(path, page.encode())
     for warning in studies.preview.plan_warnings(read):
         typer.echo(f"warning: {warning}", err=True)
     typer.echo(f"the plan is valid; preview: {path}")
@@ -99,7 +99,7 @@ def preregister(
     read = studies.plan.read_plan(plan)
     text = studies.preview.preregistration(read, studies.stimuli.Stimuli(read, roots_of(data)))
     path = out or plan.with_suffix(".preregistration.md")
-    path.write_text(text, encoding="utf-8")
+    api.write_file(path, text.encode())
     typer.echo(f"wrote {path}")
 
 
@@ -237,7 +237,7 @@ def participants(
     if out is None:
         typer.echo(text, nl=False)
     else:
-        out.write_text(text, encoding="utf-8", newline="")
+        api.write_file(out, text.encode())
         typer.echo(f"wrote {out}: {len(rows)} participants")
 
 
@@ -270,7 +270,8 @@ def archive(
     Example: `segmeter study archive study.toml --out study.zip`
     """
     path = out or plan.with_suffix(".zip")
-    path.write_bytes(studies.exports.archive(_open(plan, db, data), identifiers=identifiers))
+    content = studies.exports.archive(_open(plan, db, data), identifiers=identifiers)
+    api.write_file(path, content)
     typer.echo(f"wrote {path}")
 
 
@@ -365,7 +366,7 @@ def costs(
     with study.database.snapshot() as connection:
         made = studies.interactions.interactions(connection, study.plan)
     found = studies.interactions.fit_costs(made)
-    out.write_text(found.toml(), encoding="utf-8")
+    api.write_file(out, found.toml().encode())
     typer.echo("\n".join([*api.click_fitting.cost_lines(found), f"wrote {out}, for --cost"]))
 
 
@@ -454,7 +455,7 @@ def _write_results(
         found = people.interactions(connection, plan) if users or run else []
         others = people.simulate_users(found, plan, stimuli, users, weights)
         text = studies.analyses.study_page(connection, plan, stimuli, others)
-    page.write_text(text, encoding="utf-8")
+    api.write_file(page, text.encode())
     if run is not None:
         people.write_run(found, others, plan, stimuli, run)
 

@@ -9,6 +9,7 @@ import typer
 from typer import Option
 
 import segmeter
+from segmeter import api
 from segmeter.api import printable
 from segmeter.cli._options import Cost, GoalChoice, OneProtocol, Runs, out_option
 from segmeter.cli.app import app
@@ -59,5 +60,5 @@ def table(
     if out is None:
         print(printable(made), end="")
         return
-    out.write_text(printable(made), encoding="utf-8")
+    api.write_file(out, printable(made).encode())
     typer.echo(f"table: {out}")

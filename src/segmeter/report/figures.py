@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from segmeter.core.catalogue import short
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.grouping import grouped
 from segmeter.core.plans import display_names
-from segmeter.core.rows import measure_column
+from segmeter.core.rows import SESSION_ROWS, measure_column
 from segmeter.core.scores_by_step import Tables
 from segmeter.core.sections import Axis, Chart, Line, Points
 from segmeter.stats.statistics import resampling
+from segmeter.store.local import write_file
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart, each with its own dash.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -43,8 +45,9 @@ def draw_charts(charts: Sequence[Chart], path: Path, columns: int = 0) -> None:
             _draw(panel, chart)
         for panel in panels.ravel()[len(charts) :]:
             panel.set_axis_off()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata=_METADATA.get(path.suffix, {}))
+        held = io.BytesIO()
+        figure.savefig(held, format=path.suffix[1:], metadata=_METADATA.get(path.suffix, {}))
+        write_file(path, held.getvalue())
         plt.close(figure)
 
 
@@ -138,7 +141,7 @@ def _check_measure(run: Results, measure: str) -> None:
             f"runs of '{run.plan.benchmark}' have no rounds for a figure; 'segmeter report RUN' "
             "shows their curves"
         )
-    columns = set(run.columns("rows"))
+    columns = {*run.columns("rows")}.difference(SESSION_ROWS.names)
     if measure_column(measure) in columns:
         return
     taken = [entry.name for entry in catalogue.measures if measure_column(entry.name) in columns]

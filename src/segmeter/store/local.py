@@ -240,7 +240,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 def _write_then_rename(path: Path, data: bytes, prefix: str) -> None:
     """Write a temporary file, flush it to the disk, then rename it."""
-    temporary = path.with_name(f"{prefix}{secrets.token_hex(8)}")
+    temporary = path.parent / f"{prefix}{secrets.token_hex(8)}"
     try:
         with temporary.open("xb") as file:
             file.write(data)
