@@ -194,6 +194,7 @@ def _run(plan: Plan, objects: Objects, out: str | Path | None, roots: Roots, how
     for name in how:
         if name not in Execution.__annotations__:
             raise TypeError(f"evaluate has no argument '{name}';{suggestion(name, known)}")
+    check_choice("failures", how.get("failures", "warn"), ("warn", "keep"))
     workers, executor = how.get("workers", 0), how.get("executor")
     if workers and multiprocessing.parent_process() is not None:
         raise BadInput("put evaluate(workers=...) of a script under: if __name__ == '__main__':")

@@ -122,6 +122,66 @@ def test_a_predictor_gives_what_a_session_gives() -> None:
         predictor.predict(box=(1, 2, 3))
 
 
+SQUARE = np.zeros((20, 20), bool)
+SQUARE[4:12, 5:14] = True
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda run: segmeter.next_click(1.5), "a mask is an array of the size of its image"),
+        (lambda run: segmeter.next_click(SQUARE, clicks="x"), "clicks are points such as"),
+        (lambda run: segmeter.next_click(SQUARE, clicks=[(np.nan, 1)]), "clicks are points such"),
+        (lambda run: predicted(clicks=[3]), r"clicks are points such as .*, not \[3\]"),
+        (lambda run: predicted(box="left"), "a box is .*, not 'left'"),
+        (lambda run: predicted(scribble=[]), "a scribble without points was given"),
+        (lambda run: predicted(scribble="x"), "a scribble is a list of points"),
+        (lambda run: simulated(protocol="publishd"), "no protocol 'publishd'; did you mean"),
+        (lambda run: simulated(measures="uio"), "no measure 'uio'"),
+        (lambda run: evaluated(failures="kep"), "no failures 'kep'; did you mean 'keep'"),
+        (lambda run: evaluated(rounds="3"), "rounds is a whole number from 1, not '3'"),
+        (lambda run: evaluated(seed=0.5), "seed is a whole number, not 0.5"),
+        (lambda run: evaluated(benchmark=None), "a benchmark is named by a text, not by None"),
+        (lambda run: in_volume((0, 1, 1)), "spacing is 3 positive numbers of millimetres"),
+        (lambda run: in_volume("x"), "spacing is 3 positive numbers of millimetres, not x"),
+        (lambda run: run.sessions(goal=90), "the goal of sessions is an IoU from 0 to 1, not 90"),
+        (lambda run: run.cost(float("nan")), "--objects is a whole number from 1, not nan"),
+        (lambda run: run.cost(10, "15"), "--hourly-rate is money per hour, not '15'"),
+        (lambda run: run.gate("iou@1 wrose"), "--fail-if 'iou@1 wrose' is not understood"),
+        (lambda run: run.figure("f.png", "x"), "the run has no measure 'x'"),
+    ],
+)
+def test_arguments_of_a_wrong_type_or_value_are_refused_in_a_sentence(
+    call: Callable[[segmeter.Run], Any], sentence: str, run: segmeter.Run
+) -> None:
+    with pytest.raises(segmeter.SegmeterError, match=sentence):
+        call(run)
+
+
+def predicted(**prompts: Any) -> Any:
+    predictor = segmeter.Predictor("disc")
+    predictor.set_image(np.zeros((20, 20, 3), np.uint8))
+    return predictor.predict(**prompts)
+
+
+def simulated(**settings: Any) -> Any:
+    return segmeter.simulate("disc", np.zeros((20, 20, 3), np.uint8), SQUARE, **settings)
+
+
+def evaluated(**settings: Any) -> Any:
+    return segmeter.evaluate("disc", "mini", limit=1, **settings)
+
+
+def in_volume(spacing: Any) -> None:
+    segmeter.Predictor("disc").set_volume(np.zeros((3, 4, 5)), spacing)
+
+
+def test_arrays_with_another_spacing_are_other_data() -> None:
+    given = [np.zeros((4, 6, 6))], [np.ones((4, 6, 6), bool)]
+    made = [segmeter.Dataset.from_arrays(*given, spacing_mm=(z, 1, 1)) for z in (1, 5)]
+    assert made[0].fingerprint() != made[1].fingerprint()
+
+
 def test_a_predictor_takes_volumes() -> None:
     volume, spacing = np.zeros((6, 20, 20), np.float32), (3.0, 1.0, 1.0)
     predictor = segmeter.Predictor("disc?radius=4")

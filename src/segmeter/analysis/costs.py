@@ -116,10 +116,10 @@ def cost_section(
     `assumed` states the goal and the price of drawing by hand, `ranked` which way another ranking
     of the report puts first.
     """
-    if objects < 1:
-        raise BadInput(f"--objects is a number of objects, not {objects}")
-    if rate is not None and not 0 <= rate < float("inf"):
-        raise BadInput(f"--hourly-rate is money per hour, not {rate:g}")
+    if type(objects) is not int or objects < 1:
+        raise BadInput(f"--objects is a whole number from 1, not {objects!r}")
+    if not (rate is None or (isinstance(rate, int | float) and 0 <= rate < float("inf"))):
+        raise BadInput(f"--hourly-rate is money per hour, not {rate!r}")
     text = (
         "Annotators are paid while they wait for the model: order, money and savings include "
         "waiting. It is assumed that all objects are like those measured; 95 % intervals are of "

@@ -14,6 +14,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, check_choice, suggestion
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
+from segmeter.core.morphology import check_spacing
 from segmeter.core.scenes import Dataset as Source
 from segmeter.core.scenes import DatasetCard, Image, Scene, SceneHeader, Target, Volume
 from segmeter.core.seeds import fingerprint
@@ -222,7 +223,7 @@ class _Arrays:
         arrays = ((np.asarray(i), [np.asarray(m) for m in listed(ms)])
                   for i, ms in self._pairs.values())  # fmt: skip
         held = [(i.shape, str(i.dtype), i.tobytes(), [m.tobytes() for m in ms]) for i, ms in arrays]
-        return fingerprint(*self._pairs, held)
+        return fingerprint(*self._pairs, held, self._spacing)
 
 
 def scene_of(
@@ -245,7 +246,7 @@ def scene_of(
         raise BadInput(
             f"an image is (H, W, 3) or (H, W) and a volume (Z, Y, X), not {pixels.shape}"
         )
-    z, y, x = spacing_mm
+    z, y, x = check_spacing(spacing_mm, 3)
     affine = np.array([[0, 0, x, 0], [0, y, 0, 0], [z, 0, 0, 0], [0, 0, 0, 1]], dtype=float)
     header = SceneHeader("volume", pixels.shape, (z, y, x), tuple(map(tuple, affine)))
     return Volume(dataset, name, pixels, targets, header=header)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.api.loading import as_model, as_user, scene_of
+from segmeter.api.loading import as_model, as_user, listed, scene_of
 from segmeter.core.error_regions import deepest_sides
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.lockstep import SimulatedSession
 from segmeter.core.lockstep import simulate as run_sessions
 from segmeter.core.masks import Mask
 from segmeter.core.measures import mask_measure
-from segmeter.core.models import ProtocolName
+from segmeter.core.models import PROTOCOLS, ProtocolName
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 from segmeter.core.scenes import Target
 from segmeter.core.sessions import Round, Session
@@ -114,7 +115,8 @@ class Predictor:
         if isinstance(scribble, Scribble):
             prompts.append(scribble)
         elif scribble is not None:
-            prompts.append(Scribble(tuple(map(_point, scribble))))
+            with _numbers("a scribble is a list of points such as (y, x)", scribble):
+                prompts.append(Scribble(tuple(map(_point, scribble))))
         if not prompts:
             raise BadInput("predict() needs a prompt: clicks, box, mask or scribble")
         return session.step(prompts).mask.dense()
@@ -139,27 +141,40 @@ class Predictor:
         return self._session
 
 
-def as_clicks(clicks: Sequence[Any]) -> Iterator[Click]:
+def as_clicks(clicks: Sequence[Any]) -> list[Click]:
     """Clicks of points, `(point, positive)`, `(y, x, positive)` with a bool, or as they are."""
-    for given in clicks:
-        if isinstance(given, Click):
-            yield given
-        elif len(given) == 2 and np.ndim(given[0]) == 1:
-            yield Click(_point(given[0]), bool(given[1]))
-        elif isinstance(given[-1], bool | np.bool_):
-            yield Click(_point(given[:-1]), bool(given[-1]))
-        else:
-            yield Click(_point(given))
+    with _numbers("clicks are points such as (y, x) or (y, x, False)", clicks):
+        return [_click(given) for given in clicks]
+
+
+def _click(given: Any) -> Click:
+    if isinstance(given, Click):
+        return given
+    if len(given) == 2 and np.ndim(given[0]) == 1:
+        return Click(_point(given[0]), bool(given[1]))
+    if isinstance(given[-1], bool | np.bool_):
+        return Click(_point(given[:-1]), bool(given[-1]))
+    return Click(_point(given))
 
 
 def _point(place: Any) -> tuple[float, ...]:
     return tuple(float(c) for c in place)
 
 
+@contextmanager
+def _numbers(wanted: str, given: Any) -> Iterator[None]:
+    """Turn Python's errors about what is no number into a sentence."""
+    try:
+        yield
+    except (TypeError, ValueError, LookupError) as error:
+        raise BadInput(f"{wanted}, not {' '.join(repr(given).split())[:60]}") from error
+
+
 def _box(box: Any, dimensions: int) -> Box:
     if isinstance(box, Box):
         return box
-    flat = np.asarray(box, dtype=float).ravel().tolist()
+    with _numbers("a box is (y0, x0, y1, x1)", box):
+        flat = np.asarray(box, dtype=float).ravel().tolist()
     if len(flat) != 2 * dimensions:
         raise BadInput(f"a box is {2 * dimensions} numbers here, low then high, not {len(flat)}")
     return Box(tuple(flat[:dimensions]), tuple(flat[dimensions:]))
@@ -206,7 +221,8 @@ def next_click(
     if truth.shape != shown.shape:
         raise BadInput(f"ground truth is {truth.shape} but the prediction is {shown.shape}")
     spared = None if ignore is None else Mask.of(np.asarray(ignore) != 0)
-    done = tuple(tuple(map(round, click.point)) for click in as_clicks(clicks))
+    with _numbers("clicks are points such as (y, x)", clicks):
+        done = tuple(tuple(map(round, click.point)) for click in as_clicks(clicks))
     ((missed, added),) = deepest_sides([(Target("object", truth, ignore=spared), shown, done)])
     positive = missed.squared > added.squared
     point = missed.point if positive else added.point
@@ -262,7 +278,8 @@ def simulate(
     target = Target("object", Mask.of(np.asarray(mask) != 0))
     scene = scene_of(image, [target], spacing_mm=spacing_mm)
     scene.check()
-    judges = {name: mask_measure(name, scene.spacing_mm) for name in measures}
+    check_choice("protocol", protocol, PROTOCOLS)
+    judges = {name: mask_measure(name, scene.spacing_mm) for name in listed(measures)}
 
     def judge(of: Target, shown: Mask) -> dict[str, float]:
         return {name: judged(of.mask, shown, of.ignore) for name, judged in judges.items()}

@@ -88,8 +88,6 @@ class Declared:
         """Fill what the request left open: users, rounds, protocols, measures and options."""
         if plan.kind != "model":
             raise BadInput(f"benchmark '{self.name}' tests models, not methods; use --model")
-        if plan.rounds < 0:
-            raise BadInput(f"--rounds must be at least 1, got {plan.rounds}")
         if plan.users and not self.users:
             raise BadInput(f"benchmark '{self.name}' has no users; leave out --user")
         for name in plan.measures:

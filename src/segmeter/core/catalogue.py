@@ -174,6 +174,8 @@ class Registry(Generic[T]):
     def check(self, spec: Spec | str, **more: Any) -> tuple[Entry[T], dict[str, Any]]:
         """Entry and options that `make` would use; refuses wrong options, makes nothing."""
         spec = Spec.parse(spec) if isinstance(spec, str) else spec
+        if not isinstance(spec, Spec):
+            raise BadInput(f"a {self.kind} is named by a text, not by {spec!r:.60}")
         entry = self.entry(spec.name)
         taken = inspect.signature(entry.make).parameters
         anything = any(p.kind is p.VAR_KEYWORD for p in taken.values())

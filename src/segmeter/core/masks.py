@@ -66,7 +66,7 @@ class Mask:
         >>> Mask.of(np.eye(3, dtype=bool)).area
         3
         """
-        bits = array if array.dtype == np.bool_ else _as_bits(array)
+        bits = array if array.dtype == np.bool_ and array.ndim else _as_bits(array)
         start = offset or (0,) * bits.ndim
         whole = shape or cast(Index, bits.shape)
         box = _tight(bits)
@@ -332,8 +332,10 @@ def joint_box(*masks: Mask) -> tuple[Index, Index]:
 
 def _as_bits(array: npt.NDArray[Any]) -> Bits:
     """The non-zero pixels of an array of numbers; refuses arrays that are not masks."""
-    if array.dtype.kind not in "iuf":
+    if array.dtype.kind not in "iufb":
         raise BadInput(f"a mask is made of true and false or 0 and 1, not of {array.dtype} values")
+    if not array.ndim:
+        raise BadInput("a mask is an array of the size of its image, not a single value")
     bits: Bits = array != 0
     if array.dtype.kind == "f" and not np.array_equal(array, bits):
         raise BadInput(

@@ -147,10 +147,13 @@ def check_spacing(spacing_mm: Spacing, dimensions: int) -> tuple[float, ...]:
     >>> check_spacing((5, 1, 1), 3)
     (5.0, 1.0, 1.0)
     """
-    given = tuple(float(s) for s in spacing_mm)
+    try:
+        given = tuple(float(s) for s in spacing_mm)
+    except (TypeError, ValueError):
+        given = ()
     if len(given) != dimensions or not all(0 < s < float("inf") for s in given):
         raise BadInput(
-            f"spacing is {dimensions} positive numbers of millimetres, not {list(given)}; "
+            f"spacing is {dimensions} positive numbers of millimetres, not {spacing_mm}; "
             "fix the header or give the spacing"
         )
     return given

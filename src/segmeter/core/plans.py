@@ -48,9 +48,10 @@ class Plan:
     )  # of datasets, own users and measures
 
     def __post_init__(self) -> None:
-        for name in ("threads", "limit", "sample"):
+        for name in ("threads", "limit", "sample", "rounds", "seed"):
             if not _IS_FIELD[name](value := getattr(self, name)):
-                raise BadInput(f"{name} is a whole number from 1, not {value!r}")
+                least = "" if name == "seed" else " from 1"
+                raise BadInput(f"{name} is a whole number{least}, not {value!r}")
 
     def to_json(self) -> str:
         """Canonical text: the same plan is the same text."""

@@ -129,6 +129,8 @@ def check_inside(prompts: Iterable[Prompt], scene: Scene) -> None:
                 f"{scene.name}: a mask of shape {prompt.mask.shape} was given as a hint "
                 f"for a scene of shape {scene.shape}; it must have the scene's size"
             )
+        if isinstance(prompt, Scribble) and not prompt.points:
+            raise BadInput(f"{scene.name}: a scribble without points was given; give one at least")
         for point in points_of(prompt):
             _check_point(prompt, point, scene)
         # An interpolated box may hold no pixel along an axis: it ends just before its beginning.

@@ -249,6 +249,8 @@ class Run:
         Where there is an IoU, `rounds_to_goal` is the first round that reaches `goal` (None if
         none does) and `best_iou` the highest of all rounds.
         """
+        if not (isinstance(goal, int | float) and 0 <= goal <= 1):
+            raise BadInput(f"the goal of sessions is an IoU from 0 to 1, not {goal!r}")
         known = self.columns("rows")
         key = ", ".join(quoted(name) for name in self.schema.key if name != "round")
         facts = ["min(label) as label"] if "label" in known else []
