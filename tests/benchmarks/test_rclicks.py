@@ -651,7 +651,7 @@ def test_the_command_refuses_a_wrong_clicks_file(
 
 
 def test_a_changed_byte_anywhere_in_a_file_changes_its_digest(tmp_path: Path) -> None:
-    from segmeter.benchmarks.declared import with_digest
+    from segmeter.benchmarks.declared import digest_of
 
     file = tmp_path / "clicks.csv"
     content = bytearray(3 << 20)
@@ -659,5 +659,5 @@ def test_a_changed_byte_anywhere_in_a_file_changes_its_digest(tmp_path: Path) ->
     for place in (0, 1_000_003):
         content[place] ^= 1
         file.write_bytes(content)
-        digests.append(with_digest({}, str(file))["digest"])
+        digests.append(digest_of(str(file)))
     assert digests[0] != digests[1]

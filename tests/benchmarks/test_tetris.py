@@ -291,6 +291,17 @@ def test_the_plan_always_holds_the_centre_click() -> None:
     assert plan.options["exhaustive"] == 1.0
 
 
+def test_another_file_of_clicks_is_another_plan(clicks: Path, tmp_path: Path) -> None:
+    """So a run is resumed only with the same clicks."""
+    file = tmp_path / "clicks.csv"
+    file.write_bytes(clicks.read_bytes())
+    asked = replace(PLAN, options={"clicks": str(file)})
+    first = Tetris().plan(asked)
+    assert Tetris().plan(first) == first
+    file.write_bytes(clicks.read_bytes().replace(b"pc", b"mobile", 1))
+    assert Tetris().plan(asked) != first
+
+
 def test_a_group_names_its_statistics() -> None:
     curves = {
         (kind, role): np.array([values])

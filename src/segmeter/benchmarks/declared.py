@@ -37,11 +37,6 @@ from segmeter.stats.statistics import Statistic, differences_of, summary_of
 from segmeter.users.starts import with_start
 
 
-def with_digest(options: Mapping[str, Any], file: str) -> dict[str, Any]:
-    """Options with a digest of a file, if one is named: a run is resumed only with the same."""
-    return {**options, "digest": digest_of(file)}
-
-
 def digest_of(path: str) -> str:
     """A digest of a file's whole content; empty where there is none, which `check` refuses."""
     if not Path(path).is_file():
@@ -69,6 +64,9 @@ class Declared:
     measures: ClassVar[tuple[str, ...]] = ()
     headline: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[RunOption, ...]] = ()  # of `segmeter run`, of its own
+    # The option that may name a file. A plan holds the file's digest as the option `digest`, so
+    # that a run is resumed only with the same file.
+    file_option: ClassVar[str] = ""
     model_options: ClassVar[Mapping[str, str]] = {}  # where a model takes them
     cited: ClassVar[str] = ""  # the work to cite; one with several overrides `citations`
     split_by: ClassVar[tuple[str, ...]] = ()
@@ -117,14 +115,18 @@ class Declared:
     def options_of(self, plan: Plan) -> dict[str, Any]:
         """The plan's options, checked, with the defaults of those that were not given."""
         declared = {option.name: option for option in self.options}
+        written = {"digest"} if self.file_option else set()  # by this method
         for name in plan.options:
-            if name not in declared:
+            if name not in declared.keys() | written:
                 known = [option.name for option in self.options if option.help]
                 has = f"it has {', '.join(known)}" if known else "it has none"
                 hint = suggestion(name, known)
                 raise BadInput(f"benchmark '{self.name}' has no option '{name}';{hint} {has}")
         given = {o.name: plan.options.get(o.name, o.default) for o in self.options}
-        return {name: declared[name].read(v) for name, v in given.items() if v is not None}
+        found = {name: declared[name].read(v) for name, v in given.items() if v is not None}
+        if self.file_option:
+            found["digest"] = digest_of(found[self.file_option])
+        return found
 
     def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
         """Read the recorded clicks before anything is written; a wrong row stops the run.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from time import perf_counter
 
 from segmeter.benchmarks.concepts.pairs import Pair, pairs_of, read_phrases
-from segmeter.benchmarks.declared import Declared, with_digest
+from segmeter.benchmarks.declared import Declared
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row, RunOption
 from segmeter.core.capabilities import ChecksData, capable
@@ -49,30 +49,24 @@ class Concepts(Declared):
             "prompt", str, "text", "The phrase, the box of its largest object as an example "
             "(positive pairs only), or both.", choices=("text", "box", "both"),
         ),
-        RunOption("digest", str, ""),
     )  # fmt: skip
+    file_option = "phrases"
     schema = CONCEPT_ROWS
     pages = "statistics"
     cited = "carion2025"
 
-    def plan(self, plan: Plan) -> Plan:
-        filled = super().plan(plan)
-        return replace(filled, options=with_digest(filled.options, filled.options["phrases"]))
-
     def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
-        if not plan.options["phrases"]:
-            return
-        listed = read_phrases(str(plan.options["phrases"]), str(plan.options["digest"]))
+        file = plan.options["phrases"]
         known = {scene for dataset in datasets.values() for scene in dataset.scenes()}
-        if not listed.keys() & known:
-            raise BadInput(f"'{plan.options['phrases']}' names no image of the datasets")
+        if file and not read_phrases(file, plan.options["digest"]).keys() & known:
+            raise BadInput(f"'{file}' names no image of the datasets")
 
     def needs(self, plan: Plan) -> frozenset[str]:
         kinds = {"text": ("text",), "box": ("example",), "both": ("text", "example")}
-        return frozenset(kinds[str(plan.options["prompt"])])
+        return frozenset(kinds[plan.options["prompt"]])
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
-        prompt = str(plan.options["prompt"])
+        prompt = plan.options["prompt"]
         pairs = pairs_of(scene, plan.options["phrases"], plan.options["negatives"], plan.seed)
         asked = [(pair, given) for pair in pairs if (given := _prompts(pair, prompt))]
         encoded, seconds_encode = timed_encode(segmenter, scene)

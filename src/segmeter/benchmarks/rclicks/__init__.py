@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from segmeter.benchmarks.declared import Declared, with_digest
+from segmeter.benchmarks.declared import Declared
 from segmeter.clickability.groups import GROUPS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import PaperLayout, RunOption
@@ -53,10 +53,10 @@ class Rclicks(Declared):
             "absent", str, "refuse", "What to do with clicks on images that the dataset lacks.",
             choices=("refuse", "skip"),
         ),
-        RunOption("digest", str, ""),
         CONSISTENCY,
         NO_START,
     )  # fmt: skip
+    file_option = "clicks"
     cited = "antonov2024"
     layout = PaperLayout(
         {
@@ -69,9 +69,8 @@ class Rclicks(Declared):
     def plan(self, plan: Plan) -> Plan:
         filled = super().plan(plan)
         clicks = filled.options["clicks"] and str(Path(filled.options["clicks"]).resolve())
-        options = with_digest({**filled.options, "clicks": clicks}, clicks)
-        users = _simulated_sessions(filled.users, options["draws"])
-        return replace(filled, users=users, options=options)
+        users = _simulated_sessions(filled.users, filled.options["draws"])
+        return replace(filled, users=users, options={**filled.options, "clicks": clicks})
 
 
 def _simulated_sessions(users: Sequence[Spec], draws: int) -> tuple[Spec, ...]:

@@ -69,6 +69,7 @@ class Tetris(Attacked):
         CONSISTENCY,
         NO_START,
     )  # fmt: skip
+    file_option = "clicks"
 
     def plan(self, plan: Plan) -> Plan:
         filled = super().plan(plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from segmeter.benchmarks.declared import Declared, with_digest
+from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.zeroshot import RULES
 from segmeter.benchmarks.zeroshot.boxes.work import GROUND_TRUTH, check_file, is_file
 from segmeter.core import catalogue
@@ -47,8 +47,8 @@ class Boxes(Declared):
             "boxes", str, GROUND_TRUTH, "Source of the boxes: ground_truth, a detector such "
             "as picodet, or a detector's COCO results in a .json file.",
         ),
-        RunOption("digest", str, ""),
     )  # fmt: skip
+    file_option = "boxes"
     schema = BOX_ROWS
     pages = "statistics"
     split_by = ("object-iou",)
@@ -62,8 +62,7 @@ class Boxes(Declared):
         boxes = filled.options["boxes"]
         if boxes != GROUND_TRUTH and not is_file(boxes):
             catalogue.detectors.check(boxes)
-        file = boxes if is_file(boxes) else ""
-        return replace(filled, options=with_digest(filled.options, file))
+        return filled
 
     def needs(self, plan: Plan) -> frozenset[str]:
         return frozenset({"box"})
