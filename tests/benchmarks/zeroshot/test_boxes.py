@@ -266,7 +266,7 @@ def test_a_wrong_file_is_refused_before_anything_is_written(records, sentence, r
 
 
 def test_an_absent_file_a_wrong_detector_and_users_are_refused(real_data, tmp_path):
-    with pytest.raises(NotFound, match="with a detector's boxes"):
+    with pytest.raises(NotFound, match="no file '"):
         run_boxes(real_data, tmp_path / "r", tmp_path / "gone.json")
     with pytest.raises(NotFound, match="no detector 'picodat'; did you mean 'picodet'"):
         run_boxes(real_data, tmp_path / "r", "picodat")

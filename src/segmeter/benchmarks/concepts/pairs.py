@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
+from segmeter.datasets.groups import read_table
 from segmeter.measures.concepts import Truths
 
 Kind = Literal["positive", "negative", "hard negative"]
@@ -99,13 +99,9 @@ def read_phrases(path: str, digest: str) -> Mapping[str, list[tuple[str, str | N
     negative pair. Without that column a phrase names the objects of the class of that name.
     `digest` is the file's: it is read once for each.
     """
-    try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise NotFound(f"'{path}' cannot be read as a CSV of phrases: {error}") from error
+    rows = read_table(Path(path), "table of phrases", "image", "phrase")
     for number, row in enumerate(rows, start=2):
-        if not row.get("image") or not row.get("phrase"):
+        if not row["image"] or not row["phrase"]:
             raise BadInput(f"'{path}', line {number}: a line has at least an image and a phrase")
     found = grouped_pairs((row["image"], (row["phrase"], row.get("objects"))) for row in rows)
     for image, listed in found.items():

@@ -5,7 +5,6 @@ Boxes are those of the ground truth, of a registered detector, or of a JSON file
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -18,13 +17,14 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.detection_ground_truth import DetectionGroundTruth, WithDetectionGroundTruth
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, Request, render
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box
 from segmeter.core.scenes import Scene
+from segmeter.datasets.coco_files import read_json
 from segmeter.measures.detections import check_detections
 from segmeter.models.detectors import COCO_CATEGORIES, Detector
 from segmeter.users.simulation import timed_encode
@@ -138,23 +138,13 @@ def _by_image(source: str, changed: int) -> dict[Any, list[Mapping[str, Any]]]:
 
 
 def _records(source: str) -> Sequence[Mapping[str, Any]]:
-    try:
-        data = json.loads(_read(source))
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"'{source}' is not JSON") from error
+    data = read_json(Path(source))
     if not isinstance(data, list) or not all(isinstance(record, Mapping) for record in data):
         raise BadInput(
             f"'{source}' is not a list of detections; give COCO's results: a list of image_id,"
             " category_id, bbox, score"
         )
     return data
-
-
-def _read(source: str) -> bytes:
-    try:
-        return Path(source).read_bytes()
-    except OSError as error:
-        raise NotFound(f"no file '{source}' with a detector's boxes: {error.strerror}") from error
 
 
 class BoxMask(NamedTuple):
