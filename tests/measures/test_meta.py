@@ -12,15 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from segmeter.benchmarks.seism.discrimination import MetaRow
 from segmeter.core.errors import BadInput
 from segmeter.measures.meta import (
     Sweep,
     against_baselines,
     against_swapped,
     densities,
-    global_score,
     human_discrimination,
 )
+from segmeter.stats.intervals import Interval
 
 METHODS = ("UCM", "EGB", "NCut", "MShift", "NWMC", "IIDKL")
 Real = npt.NDArray[np.float64]
@@ -150,7 +151,8 @@ def test_any_scores_give_rates_between_zero_and_one(
 
 
 def test_the_global_score_is_the_mean_of_three() -> None:
-    assert global_score(0.9, 0.6, 0.3) == pytest.approx(0.6)
+    three = (Interval(value, value, value) for value in (0.9, 0.6, 0.3))
+    assert MetaRow("fop", "corrected", *three).overall == pytest.approx(0.6)
 
 
 def test_scores_that_are_not_numbers_are_refused() -> None:

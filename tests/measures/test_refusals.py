@@ -19,7 +19,7 @@ from segmeter.core.masks import Mask
 from segmeter.measures.boundaries import boundary_f
 from segmeter.measures.clickability_maps import compare, compare_samples, nss, pde
 from segmeter.measures.curves import sweep_edge_map
-from segmeter.measures.meta import Sweep, against_baselines, against_swapped, human_discrimination
+from segmeter.measures.meta import Sweep, against_baselines, against_swapped
 from segmeter.measures.objects import boundary_iou
 from segmeter.measures.outlines import Outline, plain_thin, thin
 from segmeter.measures.partitions import objects_and_parts, scores
@@ -122,7 +122,6 @@ def test_where_both_bands_are_ignored_the_judged_parts_are_compared() -> None:
         lambda: compare_samples([(1, 1)], [(1, 1)], (4, 4), ANY),
         lambda: against_baselines([_sweep(3)], [_sweep(3)], ANY),
         lambda: against_swapped([_sweep(3)], [_sweep(3)], ANY),
-        lambda: human_discrimination(np.ones(3), np.zeros(3)).value(ANY),
         lambda: failed([[0.5, 0.9]], 0.8, ANY),
     ],
 )

@@ -69,10 +69,6 @@ class HumanDiscrimination:
         """Corrected: balanced accuracy; chance is 0.5."""
         return 1 - (self.error_same + self.error_different) / 2
 
-    def value(self, protocol: ProtocolName) -> float:
-        check_choice("protocol", protocol, PROTOCOLS)
-        return self.sihd if protocol == "published" else self.accuracy
-
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
@@ -186,15 +182,6 @@ def against_swapped(
         for some in (methods, swapped)
     )
     return _decide(good, bad, protocol)
-
-
-def global_score(human: float, baseline: float, swapped: float) -> float:
-    """The mean of the three; with `published` values SIHD is on another scale (chance 0).
-
-    >>> global_score(1.0, 0.5, 0.75)
-    0.75
-    """
-    return (human + baseline + swapped) / 3
 
 
 def _scores(values: Real, which: str) -> Real:
