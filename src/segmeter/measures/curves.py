@@ -275,15 +275,9 @@ def sweep_edge_map(
 ) -> list[BoundaryCounts]:
     """Counts of an edge map, cut at each threshold and thinned, against ground truths.
 
-    Parameters
-    ----------
-    ground truths
-        Boundaries as people drew them, such as `boundaries.outlines(partitions)`.
-    strengths
-        `(H, W)`, stronger edges higher, usually 0 to 1. For a hierarchy give
-        `contour_strengths` of its contour map.
-    rule
-        `bench` and `edges` keep what is at least the threshold, `seism` what is above it.
+    The map is `(H, W)`, usually 0 to 1; for a hierarchy give `contour_strengths` of its contour
+    map. The rules `bench` and `edges` keep strengths of at least the threshold, `seism` those
+    above it.
 
     >>> from segmeter.measures.boundaries import outlines
     >>> labels = np.array([[1, 1, 2, 2]] * 4)

@@ -242,22 +242,12 @@ def recalled(
     areas: Sequence[float] | None = None,
     sizes: Mapping[str, Limits] = _EVERY,
 ) -> dict[str, Recalled]:
-    """Recall of the first N proposals of an image, by size of the objects.
+    """Recall of the first N proposals of an image, which come best first, by size of the objects.
 
-    Parameters
-    ----------
-    ground truths
-        Objects in the order of their classes, then of their file: of equal overlaps the
-        later one is taken.
-    proposals
-        Best first.
-    areas
-        Of each object, as its annotation states it; its mask's pixels by default.
-    sizes
-        Limits of the area of each size, both inside.
+    Objects are in the order of their classes, then of their file: of equal overlaps the later one
+    is taken. `areas` are those that annotations state, by default of the masks; `sizes` are the
+    limits of each size, both inside.
 
-    Examples
-    --------
     >>> thing = Mask.box((9, 9), (0, 0), (4, 4))
     >>> recalled([thing], [Mask.box((9, 9), (0, 0), (4, 3))])["all"].average_recall
     array([0.6, 0.6, 0.6])

@@ -28,21 +28,11 @@ def suppress(
     margin: int = 5,
     slack: float = 1.01,
 ) -> Single:
-    """Set every pixel to 0 that is not on the crest of an edge.
+    """Set every pixel of a map `(H, W)` of 0 to 1 to 0 that is not on the crest of an edge.
 
-    Parameters
-    ----------
-    strengths
-        `(H, W)`, 0 to 1.
-    directions
-        Direction across the edge at each pixel in radians, from x towards y; found by
-        `across` when not given.
-    reach
-        How many pixels to either side are looked at.
-    margin
-        The outermost rows and columns fade to 0 over so many pixels.
-    slack
-        A pixel goes when it is more than this factor lower than a neighbour.
+    A pixel goes when it is more than the factor `slack` lower than one up to `reach` pixels to
+    either side of the edge. `directions` are across the edge, in radians from x towards y, by
+    default those of `across`. The outermost rows and columns fade to 0 over `margin` pixels.
 
     >>> ridge = np.zeros((9, 9)); ridge[:, 3:6] = (0.4, 0.9, 0.4)
     >>> suppress(ridge)[4].round(1).tolist()
@@ -110,15 +100,8 @@ def suppress_along_gradient(
 ) -> Single:
     """Canny's suppression: a pixel stays that is at least as strong as both sides of it.
 
-    The sides are looked at along the gradient, between two neighbours each by linear
-    interpolation; the outermost pixels go.
-
-    Parameters
-    ----------
-    strengths
-        `(H, W)`, not negative.
-    down, right
-        Gradient along y and x at each pixel; where it comes from is the caller's choice.
+    The sides are compared along the gradient (`down`, `right`), between two neighbours each by
+    linear interpolation; the outermost pixels go.
 
     >>> ridge = np.zeros((5, 5)); ridge[:, 1:4] = (0.4, 0.9, 0.4)
     >>> down, right = np.gradient(ridge)

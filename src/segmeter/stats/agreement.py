@@ -26,14 +26,8 @@ def krippendorff_alpha(
         alpha = 1 - sum_ck o_ck d2_ck / sum_ck e_ck d2_ck
 
     with `o` the coincidences within things and `e` those expected from all values. Things rated
-    once carry no information and are left out. If all values are the same, alpha is 1.
-
-    Parameters
-    ----------
-    ratings
-        The scores that each thing got, in any order.
-    level
-        Distance of two scores: `ordinal` counts the values between them.
+    once carry no information and are left out. If all values are the same, alpha is 1. `level` is
+    the distance of two scores: `ordinal` counts the values between them.
 
     >>> krippendorff_alpha({1: [1, 1], 2: [2, 2], 3: [3, 3]})
     1.0

@@ -228,12 +228,7 @@ def waiting_to(
 ) -> Floats:
     """Measured seconds that a person waits until the goal, or until the rounds are over.
 
-    Parameters
-    ----------
-    predict
-        Measured seconds to predict, `(targets, rounds)`.
-    encode
-        Measured seconds to encode, each target's share, `(targets,)`.
+    `predict` is `(targets, rounds)`; of `encode` each target has its share, `(targets,)`.
 
     >>> waiting_to([[0.5, 0.95]], [[0.2, 0.3]], [1.0], 0.9).tolist()
     [1.5]

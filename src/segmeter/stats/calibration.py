@@ -32,31 +32,17 @@ class Stopping:
     """The outcome if annotators stop at the first round whose score reaches a threshold.
 
     One number per session; their means are the statistics.
-
-    Attributes
-    ----------
-    right, early, never
-        Whether the goal is reached where the session stops, is reached in a later round only, or
-        in no round.
-    passed
-        Whether any round has the score; a session without goes to its last round.
-    shortfall
-        What is missing to the goal.
-    wasted_clicks
-        Clicks after the goal was reached.
-    clicks, iou, regret
-        Number of rounds, IoU at the end, and loss against the best round.
     """
 
-    right: Floats
-    early: Floats
-    never: Floats
-    passed: Floats
-    shortfall: Floats
-    wasted_clicks: Floats
+    right: Floats  # whether the goal is reached where the session stops
+    early: Floats  # whether it is reached in a later round only
+    never: Floats  # whether it is reached in no round
+    passed: Floats  # whether any round has the score; else the session goes to its last round
+    shortfall: Floats  # what is missing to the goal
+    wasted_clicks: Floats  # after the goal was reached
     clicks: Floats
-    iou: Floats
-    regret: Floats
+    iou: Floats  # at the end
+    regret: Floats  # loss of IoU against the best round
 
 
 def reliability(scores: Floats, values: Floats, bins: int = 10) -> list[Bin]:

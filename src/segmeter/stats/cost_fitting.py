@@ -29,25 +29,13 @@ _FEW_PEOPLE = 3
 
 @dataclass(frozen=True, slots=True)
 class FittedCosts:
-    """Prices with their intervals, and what they rest on.
+    """Prices with their intervals, and the data that they rest on."""
 
-    Attributes
-    ----------
-    prices
-        By name of the cost model; limits are nan where there is nothing to resample.
-    steps
-        How many steps each price rests on.
-    over
-        What was resampled: `annotators`, or `images` where there are fewer than three people.
-    left_out
-        Steps that took no time or far longer or shorter than others of their kind.
-    """
-
-    prices: dict[str, Interval]
-    steps: dict[str, int]
+    prices: dict[str, Interval]  # by name; limits are nan where there is nothing to resample
+    steps: dict[str, int]  # that each price rests on
     annotators: int
-    over: str
-    left_out: int
+    over: str  # what was resampled: `annotators`, or `images` of fewer than three people
+    left_out: int  # steps that took no time, or far longer or shorter than others of their kind
 
     def model(self) -> CostModel:
         """The cost model, with its defaults where the log says nothing."""

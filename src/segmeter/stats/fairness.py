@@ -154,12 +154,7 @@ def permutation_test(
     If groups made no difference, an image could as well be of the other group. Images of
     one group exchange their groups among each other; one that shows both keeps its targets'
     groups or exchanges them all, with equal chance. What was seen counts as one of the
-    permutations, so p is never zero.
-
-    Parameters
-    ----------
-    inside
-        Which targets are of the first group; the others are of the second.
+    permutations, so p is never zero. `inside` are the targets of the first group.
 
     >>> permutation_test([1.0, 1.0, 1.0, 1.0], [True, False] * 2, ['a', 'b', 'c', 'd'])
     1.0
@@ -194,14 +189,8 @@ def group_shares(
 ) -> list[GroupShare]:
     """Images and masks by group of countries, such as region or income, as Table 1 has them.
 
-    Parameters
-    ----------
-    masks
-        How many masks each image has.
-    countries
-        The country of an image; images without one are left out.
-    table
-        The group of a country.
+    `masks` is how many masks each image has, `countries` the country of an image (images without
+    one are left out), `table` the group of a country.
 
     >>> masks, countries = {'1': 4, '2': 6}, {'1': 'Chad', '2': 'Peru'}
     >>> shares = group_shares(masks, countries, {'Chad': 'Africa', 'Peru': 'America'})

@@ -75,31 +75,17 @@ def _codes_of(names: tuple[Hashable, ...]) -> npt.NDArray[np.intp]:
 class Resampling:
     """Resamples of scenes; the same draws for every model, so that differences are paired.
 
-    Parameters
-    ----------
-    clusters
-        The scene of each target.
-    resamples
-        How many times to draw.
-    level
-        Confidence of the intervals.
-    seed
-        Anything; the same seed and scenes give the same draws everywhere.
+    `clusters` are the scenes of the targets. The same `seed`, which may be anything, and scenes
+    give the same draws everywhere.
     """
 
     def __init__(
-        self,
-        clusters: Sequence[Hashable],
-        *,
-        resamples: int = 2000,
-        level: float = 0.95,
-        seed: object = 0,
+        self, clusters: Sequence[Hashable], *, resamples: int = 2000, seed: object = 0
     ) -> None:
         if len(clusters) == 0:
             raise BadInput("an interval needs at least one target, and there is none")
         self.cluster = _codes_of(tuple(clusters))
         self.clusters = int(self.cluster.max()) + 1
-        self.level = level
         self.resamples = resamples
         self._counts = np.bincount(self.cluster).astype(float)
         self._seed = fingerprint("bootstrap", seed, self.clusters)
@@ -260,7 +246,7 @@ class Resampling:
         from scipy import special  # dear to import, and seldom needed
 
         freedom = self.clusters - 1
-        deviate = special.stdtrit(freedom, (1 + self.level) / 2)
+        deviate = special.stdtrit(freedom, 0.975)
         return float(deviate * np.sqrt(self.clusters / freedom))
 
 
@@ -272,9 +258,7 @@ def _skewness(left: Floats) -> Floats:
     return np.where(flat, 0.0, (away**3).sum(axis=0) / (6 * np.where(flat, 1.0, spread)))
 
 
-def share_interval(
-    flags: npt.ArrayLike, clusters: Sequence[Hashable], level: float = 0.95
-) -> Interval:
+def share_interval(flags: npt.ArrayLike, clusters: Sequence[Hashable]) -> Interval:
     """A share of targets with Wilson's interval, for what a bootstrap cannot doubt.
 
     No failure among fifty targets does not mean that there are none: the bootstrap would
@@ -292,7 +276,7 @@ def share_interval(
     drawn = Resampling(clusters, resamples=1)
     share = float(raised.mean())
     size = _effective_size(drawn, raised, share)
-    z = float(special.ndtri((1 + level) / 2))
+    z = float(special.ndtri(0.975))
     middle = (share + z * z / (2 * size)) / (1 + z * z / size)
     reach = z / (1 + z * z / size) * np.sqrt(share * (1 - share) / size + (z / (2 * size)) ** 2)
     low = 0.0 if share == 0 else middle - reach

@@ -37,12 +37,7 @@ def fit_mixed(
 ) -> MixedModel:
     """Fit by REML; without factors this is ordinary least squares.
 
-    Parameters
-    ----------
-    values, design
-        `(n,)` and `(n, p)`.
-    factors
-        For each random factor the level of every value.
+    `values` are `(n,)`, `design` is `(n, p)`; each random factor has the level of every value.
 
     >>> found = fit_mixed([1, 2, 3, 4, 6, 5], [[1]] * 6, {"group": list("aabbcc")})
     >>> round(float(found.coefficients[0]), 3), round(found.variances["group"], 3)

@@ -142,59 +142,30 @@ def paired_by_draws(value: float, gaps: Floats, targets: int, scenes: int) -> Pa
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """A number over the objects of a group.
+    """A number over the objects of a group: of their `values`, or of the group as a `whole`.
 
-    Attributes
-    ----------
-    name
-        What summaries, `--json` and `compare` call it, such as `noc@90`.
-    title, unit, digits
-        How tables head and print it.
-    better
-        Which direction is good; empty where neither is.
-    percent
-        Whether its values are fractions that are reported times 100.
-    values
-        One number per object, NaN where it is not known; None for a statistic of the group as a
-        whole.
-    interval
-        How value and limits follow from the values of the objects.
-    whole
-        Value and limits of a statistic of the group as a whole.
-    of
-        The class of groups that it is computed of.
-    tested
-        Whether `compare` tests its differences, does so when asked, or never does because it
-        depends on the machine.
-    paired
-        What is compared object by object, where that is not `values`.
-    pair
-        How two groups are compared where there are no values per object.
-    null
-        Its distribution if labels did not matter, with the excess over it.
-    effort
-        Whether it is the clicks (prompts) or the seconds that an object costs a person: `--by`
-        always has it, and turns seconds into hours and money.
-    fewest
-        How many images or patients limits need; with fewer there are none.
+    `compare` tests its differences always, when asked (`on request`), or never (of what depends
+    on the machine): object by object in `paired`, by default in the `values`, or group by group
+    with `pair`.
     """
 
-    name: str
-    title: str
+    name: str  # in summaries, `--json` and `compare`, such as `noc@90`
+    title: str  # heading in tables
     unit: str = ""
     digits: int = 2
-    better: Better = ""
-    percent: bool = False
-    values: Callable[[Any], Floats] | None = None
-    interval: Callable[[Any, Floats], Interval | None] = mean_interval
+    better: Better = ""  # which direction is good; empty where neither is
+    percent: bool = False  # values are fractions, reported times 100
+    values: Callable[[Any], Floats] | None = None  # one per object, NaN where it is not known
+    interval: Callable[[Any, Floats], Interval | None] = mean_interval  # estimate from the values
     whole: Callable[[Any], Interval | None] | None = None
-    of: type[Group] = Group
+    of: type[Group] = Group  # the class of groups that it is computed of
     tested: Tested = "on request"
     paired: Callable[[Any], Floats] | None = None
     pair: Callable[[Any, Any], Paired | None] | None = None
+    # Its distribution if labels did not matter, with the excess over it.
     null: Callable[[Any], tuple[Null, Interval] | None] | None = None
-    effort: Effort = ""
-    fewest: int = 0
+    effort: Effort = ""  # what it costs a person per object; `--by` turns seconds into money
+    fewest: int = 0  # images or patients that limits need
 
     def estimate(self, group: Group) -> tuple[Interval, int] | None:
         """Value and limits in its unit, and the number of objects behind them."""
