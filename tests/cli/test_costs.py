@@ -47,7 +47,7 @@ def way(name: str, seconds: float, waiting: float, images: int = 8, few: bool = 
 
 def test_waiting_decides_the_order_money_and_savings() -> None:
     ways = [way("slow", 20.0, 30.0), way("quick", 40.0, 5.0)]
-    section = cost_section(IDLE, {"made": ways}, 3600, 10.0, "images", "Goal: 85 %.")
+    section = cost_section(IDLE, {"made": ways}, 3600, 10.0, "Goal: 85 %.")
     answer, table, _ = section.blocks
     assert isinstance(answer, Answer)
     assert isinstance(table, Table)
@@ -69,7 +69,7 @@ def test_waiting_decides_the_order_money_and_savings() -> None:
 def test_few_images_are_told_how_many_would_do() -> None:
     ways = [way("one", 20.0, 3.0, images=4, few=True), way("two", 40.0, 5.0, images=4, few=True)]
     ranked = {"made": "two has fewer clicks"}
-    found = cost_section(IDLE, {"made": ways}, 100, None, "images", "", ranked)
+    found = cost_section(IDLE, {"made": ways}, 100, None, "", ranked)
     answer, table, _ = found.blocks
     assert isinstance(table, Table)
     assert isinstance(answer, Answer)
@@ -112,7 +112,7 @@ def test_a_busy_machine_is_named_where_waiting_is(run: Path) -> None:
 
 def test_a_winner_by_waiting_on_a_busy_machine_is_in_doubt() -> None:
     ways = [way("slow", 20.0, 30.0), way("quick", 40.0, 5.0)]
-    given = ({"made": ways}, 3600, 10.0, "images", "Goal: 85 %.")
+    given = ({"made": ways}, 3600, 10.0, "Goal: 85 %.")
     machine = {"machine": {"processor": "P", "cores": 2, "load": 15.4}}
     busy: Any = SimpleNamespace(provenance={"commands": [machine]})
     loaded = cost_section(busy, *given).blocks[0]

@@ -12,6 +12,7 @@ import numpy as np
 from segmeter.core.benchmarks import Group, Results, too_few
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Answer, Block, Cell, Column, Note, Section, Table, Value
+from segmeter.core.wording import counted
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.comparisons import difference
 from segmeter.stats.intervals import Floats
@@ -107,7 +108,6 @@ def cost_section(
     tables: Mapping[str, Sequence[Way]],
     objects: int,
     rate: float | None,
-    units: str,
     assumed: str,
     ranked: Mapping[str, str] | None = None,
 ) -> Section:
@@ -120,17 +120,17 @@ def cost_section(
         raise BadInput(f"--objects is a whole number from 1, not {objects!r}")
     if not (rate is None or (isinstance(rate, int | float) and 0 <= rate < float("inf"))):
         raise BadInput(f"--hourly-rate is money per hour, not {rate!r}")
+    units = dict.fromkeys(f"{way.group.unit}s" for found in tables.values() for way in found)
     text = (
         "Annotators are paid while they wait for the model: order, money and savings include "
         "waiting. It is assumed that all objects are like those measured; 95 % intervals are of "
-        f"the mean over {units}. {assumed} {machines(run)}"
+        f"the mean over {' or '.join(units)}. {assumed} {machines(run)}"
     ).strip()
     blocks: list[Block] = []
     for title, found in tables.items():
         ways = sorted(found, key=lambda way: float(way.spent.mean()))
         group = ways[0].group
-        scenes = len(set(group.clusters))
-        measured = f"{group.size} measured in {scenes} {units if scenes > 1 else units[:-1]}"
+        measured = f"{group.size} measured in {counted(len(set(group.clusters)), group.unit)}"
         where = f" like those of {title}" if len(tables) > 1 else ""
         caption = f"{objects} objects{where}; {measured}"
         advice = _advice(ways, objects, rate, busy(run), (ranked or {}).get(title, ""))

@@ -15,7 +15,7 @@ import numpy as np
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
 from segmeter.core.grouping import grouped
-from segmeter.stats.intervals import Floats, Interval, Resampling
+from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.statistics import G, Statistic, cards_by_name, resampling
 
 INTERVALS = "95 % intervals from resampling images, Wilson's for counts and shares of objects."
@@ -44,7 +44,6 @@ def difference_table(
     *,
     shown: Callable[[str], str] = str,
     users: Callable[[str], str] = str,
-    units: str = "images",
     name: str = "differences",
     caption: str = "Differences between models",
     pairs: tuple[str, str] = ("models", "user"),
@@ -52,8 +51,8 @@ def difference_table(
     """A row per difference: where, between whom, how large and how sure.
 
     Datasets, users and protocols are named only where there are several. `shown` and `users` are
-    how models and users are called there, `units` what is resampled, `pairs` what is compared,
-    and what heads the column of users.
+    how models and users are called there, `pairs` what is compared, and what heads the column of
+    users.
     """
     columns: dict[page.Column, Callable[[Difference], page.Cell]] = {
         page.Column("first"): lambda d: (
@@ -71,6 +70,7 @@ def difference_table(
     columns[page.Column("difference", "first − second", max(2, digits), plot=True)] = page.Value.of
     columns[P_VALUE] = lambda d: None if d.too_few else d.p_holm
     columns[page.Column("conclusion")] = lambda d: _conclusion(d, cards[d.statistic].better, shown)
+    units = " or ".join(dict.fromkeys(f"{d.unit}s" for d in found))
     note = (
         f"Differences are first minus second, with 95 % intervals over {units}; p is of a "
         f"two-sided permutation test that exchanges the two {pairs[0]} within {units}."
@@ -103,7 +103,7 @@ By = Mapping[page.Column, Callable[[SummaryRow], page.Cell]]
 DATA: By = {page.Column("data"): lambda row: row.dataset}
 
 
-def varied(rows: Sequence[SummaryRow]) -> By:
+def _varied(rows: Sequence[SummaryRow]) -> By:
     """Columns of dataset and user, each where rows differ in it."""
     by: By = {**DATA, page.Column("user"): lambda row: row.user}
     return {c: tell for c, tell in by.items() if len({str(tell(row)) for row in rows}) > 1}
@@ -123,8 +123,9 @@ def summary_table(
 ) -> page.Table:
     """A line per group that has any of the measures, a column for each that any group has.
 
-    `ranked` sets the highest of the first measure first; else groups stand as they came. `best`
-    are the groups and measures that are set bold, where the numbers alone must not decide.
+    Columns `by` tell groups apart, by default dataset and user where they differ. `ranked` sets
+    the highest of the first measure first; else groups stand as they came. `best` are the groups
+    and measures that are set bold, where the numbers alone must not decide.
 
     >>> rows = [
     ...     SummaryRow(m, "mini", "", "corrected", "ap", v, v, v, 9) for m, v in zip("ab", (1, 2))
@@ -134,9 +135,10 @@ def summary_table(
     >>> [label.text for label, _ in table.rows]
     ['b', 'a']
     """
-    told = by or {}
     shown = [m for m in measures if any(row.statistic == m for row in rows)]
-    groups = grouped((row for row in rows if row.statistic in shown), lambda row: row.key)
+    kept = [row for row in rows if row.statistic in shown]
+    told = _varied(kept) if by is None else by
+    groups = grouped(kept, lambda row: row.key)
     lines = {key: {row.statistic: row for row in own} for key, own in groups.items()}
     order = list(lines)
     if ranked:
@@ -279,7 +281,7 @@ def headline_sections(
 ) -> list[page.Section]:
     """The sections of a benchmark that declares none: its headline, and differences."""
     names = headline or findings.cards
-    table = findings.table("results", rows, names, by=varied(rows), note=INTERVALS)
+    table = findings.table("results", rows, names, note=INTERVALS)
     return [page.Section("Results", blocks=[table]), *findings.difference_section()]
 
 
@@ -329,9 +331,9 @@ def rounds_axis(rounds: int, title: str = "round") -> page.Axis:
     return page.Axis(title, low=1 if rounds > 1 else None, high=rounds, ticks=ticks, digits=0)
 
 
-def curve_with_band(name: str, values: Floats, drawn: Resampling) -> page.Line:
+def curve_with_band(name: str, values: Floats, group: Group) -> page.Line:
     """Means of `(targets, rounds)`; the 95 % band is left out where one image gives none."""
-    found = zip(values.mean(axis=0), *drawn.limits(values), strict=True)
+    found = zip(values.mean(axis=0), *resampling(group).limits(values), strict=True)
     return line_of(name, {k: Interval(*map(float, row)) for k, row in enumerate(found, start=1)})
 
 
@@ -347,8 +349,7 @@ def curves_chart(
     title: str, group: Group, tables: Mapping[str, Floats], steps: str = "round"
 ) -> page.Chart:
     """Mean IoU after each round of a group, with bands; a curve per table `(targets, rounds)`."""
-    drawn = resampling(group)
-    lines = [curve_with_band(name, table, drawn) for name, table in tables.items()]
+    lines = [curve_with_band(name, table, group) for name, table in tables.items()]
     axis = rounds_axis(max(table.shape[1] for table in tables.values()), steps)
     return page.Chart(title, axis, QUALITY, lines)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 from weakref import WeakKeyDictionary
@@ -141,6 +141,7 @@ class Group:
     protocol: ProtocolName
     keys: tuple[tuple[str, str], ...]  # scene and target of each row; no target of whole images
     clusters: tuple[str, ...]  # image or patient of each row, which the bootstrap resamples
+    unit: str = field(default="image", kw_only=True)  # what a cluster is
 
     @property
     def key(self) -> tuple[str, str, str, ProtocolName]:
@@ -154,11 +155,6 @@ class Group:
     @property
     def scenes(self) -> tuple[str, ...]:
         return tuple(scene for scene, _ in self.keys)
-
-    @property
-    def unit(self) -> str:
-        """The unit of resampling: the image, unless a benchmark has another."""
-        return "image"
 
     @property
     def size(self) -> int:

@@ -230,14 +230,18 @@ def _number(name: str, title: str, of: str = "", numbers: str = "plain", **more:
     )
 
 
-def _shares(hit: Callable[[Floats], Any]) -> Callable[[ConceptPairs], Floats]:
-    """Whether the single object of a phrase was hit, 0 or 1; NaN for other pairs."""
+def _top(masks: int) -> Statistic:
+    """The share of phrases of one object that has one of the best masks at IoU 0.5."""
 
     def values(group: ConceptPairs) -> Floats:
-        known = ~np.isnan(group.single[:, 0])
-        return np.where(known, hit(np.nan_to_num(group.single)), np.nan)
+        hit = (group.single[:, :masks] >= _FOUND).any(axis=1)
+        return np.where(np.isnan(group.single[:, 0]), np.nan, hit)
 
-    return values
+    name = f"top-{masks}"
+    return Statistic(
+        name, f"{name}, single objects", "%", 1, "higher", True, values, share_of_known,
+        of=ConceptPairs,
+    )  # fmt: skip
 
 
 STATISTICS: tuple[Statistic, ...] = (
@@ -253,14 +257,8 @@ STATISTICS: tuple[Statistic, ...] = (
     _number("recall@0.75", "recall at IoU 0.75"),
     _number("il-recall", "positive pairs answered"),
     _number("il-fpr", "negative pairs answered", better="lower"),
-    Statistic(
-        "top-1", "top-1, single objects", "%", 1, "higher", True,
-        _shares(lambda iou: iou[:, 0] >= _FOUND), share_of_known, of=ConceptPairs,
-    ),
-    Statistic(
-        "top-5", "top-5, single objects", "%", 1, "higher", True,
-        _shares(lambda iou: iou.max(axis=1) >= _FOUND), share_of_known, of=ConceptPairs,
-    ),
+    _top(1),
+    _top(5),
     Statistic(
         "text-iou", "IoU of the best mask, single objects", "%", 1, "higher", True,
         lambda g: g.single[:, 0], mean_of_known, of=ConceptPairs,

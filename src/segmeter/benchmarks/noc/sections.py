@@ -93,7 +93,7 @@ def _growth(comparisons: Sequence[Comparison]) -> page.Section:
             # A session that was stopped early stays at its last quality.
             known = np.where(np.isnan(g.iou), 0, np.arange(g.rounds))
             held = np.take_along_axis(g.iou, np.maximum.accumulate(known, axis=1), axis=1)
-            lines.append(parts.curve_with_band(g.model, held, resampling(g)))
+            lines.append(parts.curve_with_band(g.model, held, g))
             # Shares have Wilson's limits, as the failures have.
             shares = success(*g.towards(c.goals.lead)).T
             found = [share_interval(column, g.clusters) for column in shares]
@@ -301,7 +301,7 @@ def project_section(run: Results, objects: int, rate: float | None = None) -> pa
         f"Goal: {found[0].goals.lead.text}. Assumed for drawing by hand: {drawn_by_hand(cost)}"
         f"{source}, and {cost.per_object:g}{TIED}s to find and review it."
     )
-    return cost_section(run, tables, objects, rate, "images", assumed)
+    return cost_section(run, tables, objects, rate, assumed)
 
 
 def _way(comparison: Comparison, group: noc.ClickSessions) -> Way:

@@ -83,7 +83,6 @@ def _short_table(view: parts.Findings) -> page.Table:
         "table-4",
         view.rows,
         _SHORT,
-        by=parts.DATA if len({row.dataset for row in view.rows}) > 1 else None,
         caption="Clicks to 90 % IoU with people's clicks (as Table 4)",
         note="The paper's formulas are means of each object's ratio, which are above zero even "
         "if nothing differs; a ratio of means over all draws is not. 95 % intervals from "

@@ -31,7 +31,7 @@ from segmeter.core.sections import Section
 from segmeter.core.videos import FrameMasks, Video
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.intervals import Floats
-from segmeter.stats.statistics import Statistic, mean_of_known, resampling
+from segmeter.stats.statistics import Statistic, mean_of_known
 
 DAVIS_SECONDS = 60.0
 _TIMEOUT = 30.0
@@ -40,17 +40,10 @@ _PUBLISHED = CostModel()
 Values = Callable[[Tables], Floats]
 
 
-class VideoTables(Tables):
-    """Scores of videos, which are what intervals resample."""
-
-    @property
-    def unit(self) -> str:
-        return "video"
-
-
-def groups(run: Results) -> list[VideoTables]:
+def groups(run: Results) -> list[Tables]:
     """The run's sessions, a line per object and a column per round."""
-    return VideoTables.load(run, (*NUMBERS, *COUNTS, "seconds_predict", "seconds_encode"))
+    found = Tables.load(run, (*NUMBERS, *COUNTS, "seconds_predict", "seconds_encode"))
+    return [replace(tables, unit="video") for tables in found]
 
 
 def seconds_of(group: Tables, cost: CostModel) -> Floats:
@@ -163,7 +156,7 @@ def sections(run: Results) -> list[Section]:
     return [
         _results(found, apart),
         _curves(run, leading),
-        *found.difference_section(apart, users=_label, units="videos", folded=not sure),
+        *found.difference_section(apart, users=_label, folded=not sure),
         _moments(run, leading),
         _sessions(run, leading),
     ]
@@ -211,7 +204,7 @@ def _curves(run: Results, leading: Sequence[Tables]) -> Section:
     cost, charts = cost_of(run), []
     for dataset, user in dict.fromkeys((g.dataset, g.user) for g in leading if _stepped(g)):
         members = [g for g in leading if (g.dataset, g.user) == (dataset, user)]
-        rounds = [parts.curve_with_band(g.model, g.table("jf"), resampling(g)) for g in members]
+        rounds = [parts.curve_with_band(g.model, g.table("jf"), g) for g in members]
         spent = [seconds_of(g, cost).mean(0) for g in members]
         end = max(float(s[-1]) for s in spent)  # a tracker that is done keeps its last value
         timed = [

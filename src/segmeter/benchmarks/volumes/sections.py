@@ -46,9 +46,7 @@ def sections(run: Results) -> list[page.Section]:
         _prompters(leading, cards),
         page.Section("Results by organ", _measured_by(run), [*map(tables.by_organ, leading)]),
         _equal_effort(findings, leading, goals),
-        *findings.difference_section(
-            apart, users=typed, units=_units(found), pairs=("models", "prompter")
-        ),
+        *findings.difference_section(apart, users=typed, pairs=("models", "prompter")),
         page.Section("Comparison with the paper's tables", _PAPER, paper, folded=True),
         page.Section("Instances", blocks=[
             table for own in _sets(found) for table in tables.instances(findings, own)
@@ -129,7 +127,7 @@ def _prompters(leading: Sets, cards: Mapping[str, Statistic]) -> page.Section:
         found = against_best(members, [cards["dice"]])
         if found:
             blocks.append(parts.difference_table(
-                found, cards, shown=typed, units=f"{members[0].unit}s",
+                found, cards, shown=typed,
                 name=tables.stem("prompters", members), pairs=("prompters", "model"),
                 caption=f"{members[0].dataset}: differences between prompters of one model",
             ))  # fmt: skip
@@ -150,10 +148,6 @@ def _measured_by(run: Results) -> str:
         f"NSD is at {surfaces.nsd_mm} mm; distances are between {between}. Volumes are of the "
         "ground truth, errors are predicted less true."
     )
-
-
-def _units(found: Sequence[VolumeSessions]) -> str:
-    return "patients" if any(g.unit == "patient" for g in found) else "scans"
 
 
 def _equal_effort(findings: parts.Findings, leading: Sets, goals: Sequence[float]) -> page.Section:
@@ -205,7 +199,7 @@ def project_section(run: Results, objects: int, rate: float | None) -> page.Sect
         f"Goal: {goal:g} % Dice. Assumed for drawing by hand: {cost.by_hand:g} s per slice of "
         f"the object, and {cost.per_object:g} s to find and review it."
     )
-    return cost_section(run, every, objects, rate, _units(found), assumed, ranked)
+    return cost_section(run, every, objects, rate, assumed, ranked)
 
 
 def _sets(found: Sequence[VolumeSessions]) -> Sets:

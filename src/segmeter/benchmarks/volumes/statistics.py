@@ -54,26 +54,13 @@ _TABLES = {
 _PROMPTER = ("prompter", "prompter_label", "paper_table", "paper_interactions")
 
 
-class OfScans(Group):
-    """A group of volumes."""
-
-    __slots__ = ()
-
-    @property
-    def unit(self) -> str:
-        """The unit of resampling: patients where their names are not those of scans, else scans."""
-        named = any(c != scene for (scene, _), c in zip(self.keys, self.clusters, strict=True))
-        return "patient" if named else "scan"
-
-
-class VolumeResponses(OfScans, Responses):
-    """Responses of models on volumes."""
-
-    __slots__ = ()
+def unit_of(group: Group) -> str:
+    """The unit of resampling: patients where their names are not those of scans, else scans."""
+    return "scan" if group.clusters == group.scenes else "patient"
 
 
 @dataclass(frozen=True, slots=True)
-class VolumeSessions(OfScans):
+class VolumeSessions(Group):
     """All sessions of a group, object by object.
 
     Tables are `(objects, rounds)`: Dice, interactions, degrees of freedom and seconds spent
@@ -127,12 +114,12 @@ def sessions(run: Results) -> list[VolumeSessions]:
     return [_merged(members) if len(members) > 1 else members[0] for members in draws.values()]
 
 
-def responses(run: Results) -> list[VolumeResponses]:
+def responses(run: Results) -> list[Responses]:
     """How models obey prompts; the draws of a prompter are reported together."""
     found = run.sql('select distinct "user", prompter from sessions order by all').to_pylist()
     names = {row["user"]: row["prompter"] for row in found}
     every = response_groups(run, lambda user: names.get(user) or user)
-    return [VolumeResponses(*(getattr(g, f.name) for f in fields(g))) for g in every]
+    return [replace(group, unit=unit_of(group)) for group in every]
 
 
 def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> VolumeSessions:
@@ -145,6 +132,7 @@ def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> Volume
         *tables.key,
         tables.keys,
         tables.clusters,
+        unit=unit_of(tables),
         labels=tuple(label or "" for label in tables.fact("label")),
         prompter=prompter or tables.user,
         prompter_label=label or tables.user,

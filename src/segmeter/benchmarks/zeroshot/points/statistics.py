@@ -138,7 +138,7 @@ def _table(
     found: parts.Findings, name: str, rows: Sequence[SummaryRow], caption: str
 ) -> page.Table:
     note = "95 % intervals from resampling images."
-    return found.table(name, rows, _SHOWN, by=parts.varied(rows), caption=caption, note=note)
+    return found.table(name, rows, _SHOWN, caption=caption, note=note)
 
 
 def _side_by_side(found: parts.Findings) -> list[page.Section]:
