@@ -118,7 +118,7 @@ def test_published_and_corrected_name_themselves_and_differ(typed: Typed, photo:
         (["--points", "2", "--crops", "2", "--option", "fewer=2"], "a grid of no points"),
         (["--option", "overlaps=3"], "no option 'overlaps'"),
         (["--protocol", "both"], "no protocol 'both'; it is published or corrected"),
-        (["--option", "score=much"], "score is a finite number"),
+        (["--option", "score=much"], "option 'score' is a number, not 'much'"),
     ],
 )
 def test_bad_settings_are_one_sentence_and_nothing_is_written(

@@ -220,3 +220,22 @@ def test_a_module_that_another_thread_imports_is_waited_for(
         catalogue.measures.drop("slow")
         sys.modules.pop("slow_measure", None)
     assert found == [7.0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ("drawn?count=2.5", "dataset 'drawn': option 'count' is a whole number, not 2.5"),
+        ("tetris?longest=abc", "option 'longest' is a whole number, not 'abc'"),
+        ("volumes?path=data&labels=1", "option 'labels' is text, not 1; write labels=\"1\""),
+        ("folder?path=2024", "option 'path' is text, not 2024; write path=\"2024\""),
+    ],
+)
+def test_an_option_of_another_kind_is_refused(spec: str, sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        catalogue.datasets.make(spec)
+
+
+def test_a_whole_number_is_a_number_and_objects_are_not_judged() -> None:
+    assert catalogue.models.check("disc?radius=9")[1] == {"radius": 9}
+    assert catalogue.datasets.check("grabcut", data=Path())[1] == {"data": Path()}

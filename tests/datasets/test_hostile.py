@@ -20,6 +20,7 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
+from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, BadWeights
 from segmeter.datasets.coco_json import CocoJson
@@ -241,8 +242,8 @@ def test_a_folder_may_have_a_name_that_looks_like_json(
 
 
 def test_a_path_that_was_read_as_a_number_is_refused_in_a_sentence() -> None:
-    with pytest.raises(BadInput, match="its path is text"):
-        open_folder(**Spec.parse("folder?path=2024").options)
+    with pytest.raises(BadInput, match="option 'path' is text, not 2024"):
+        catalogue.datasets.make("folder?path=2024")
 
 
 # Label maps.

@@ -196,6 +196,12 @@ class Registry(Generic[T]):
                 f"{self.kind} '{spec.name}' needs '{missing[0]}';"
                 f" write '{spec.name}?{missing[0]}=...'"
             )
+        for name, value in options.items():
+            if name in taken and (wanted := _other_kind(value, str(taken[name].annotation))):
+                quoted = f'; write {name}="{value}"' if wanted.startswith("text") else ""
+                raise BadInput(
+                    f"{self.kind} '{spec.name}': option '{name}' is {wanted}, not {value!r}{quoted}"
+                )
         return entry, options
 
     def _opened(self, name: str) -> Entry[T] | None:
@@ -274,6 +280,30 @@ def short(name: str) -> str:
     path, question, options = name.partition("?")
     own = "/" in path and "://" not in path and Path(path).suffix
     return Path(path).name + question + options if own else name
+
+
+_PLAIN = {
+    "str": ("text", {str}),
+    "Path": ("text", {str}),
+    "int": ("a whole number", {int}),
+    "float": ("a number", {int, float}),
+    "bool": ("true or false", {bool, int}),
+    "None": ("", set[type]()),
+}
+"""Kinds of options by their annotation: in words, and the types that fit."""
+
+
+def _other_kind(value: object, annotation: str) -> str:
+    """The kinds that an annotation asks for, in words, where a text or number is none of them.
+
+    Annotations of other classes, and values that are no text or number, are not judged.
+    """
+    kinds = annotation.split(" | ")
+    if type(value) not in (str, int, float, bool) or not _PLAIN.keys() >= set(kinds):
+        return ""
+    fitting: set[type] = set().union(*(_PLAIN[kind][1] for kind in kinds))
+    words = dict.fromkeys(word for kind in kinds if (word := _PLAIN[kind][0]))
+    return "" if type(value) in fitting else " or ".join(words)
 
 
 def _loaded(point: importlib.metadata.EntryPoint, **options: Any) -> Any:

@@ -103,8 +103,6 @@ def _noted(data: Found, recognised: str) -> Found:
 
 def _located(path: str, data: str | Path | None) -> tuple[Path, str]:
     """The folder or table, or the one of its name in the data folder; its name if it is remote."""
-    if not isinstance(path, str):  # a name such as 2024 is read as a number
-        raise BadInput(f'folder: its path is text, not {path}; write path="{path}"')
     if not data_roots.writable(path):
         raise BadInput(
             f"the name of the folder '{data_roots.printable(path)}' is not UTF-8; rename it"

@@ -178,8 +178,9 @@ def test_several_channels_need_a_choice(tmp_path, nifti, scan):
 def test_a_window_keeps_what_lies_in_it(decathlon):
     voxels = VolumeFolder(str(decathlon), window="10,20").load("a").voxels
     assert (voxels.min(), voxels.max()) == (10, 20)
-    with pytest.raises(BadInput, match="is not a window"):
-        VolumeFolder(str(decathlon), window="wide")
+    for window in ("wide", 400, "1,2,3"):
+        with pytest.raises(BadInput, match=f"window={window} is not a window"):
+            VolumeFolder(str(decathlon), window=window)
 
 
 def test_instances_are_values_or_components(tmp_path, nifti, scan):

@@ -307,7 +307,7 @@ def _window(what: str, window: str | Sequence[float]) -> Window:
     try:
         given = WINDOWS.get(window) or window.split(",") if isinstance(window, str) else window
         low, high = (float(end) for end in given)
-    except ValueError:
+    except (TypeError, ValueError):
         low = high = 0.0
     if not low < high:
         raise BadInput(

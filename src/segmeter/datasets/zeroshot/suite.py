@@ -74,9 +74,8 @@ class Selection:
 
     def __post_init__(self) -> None:
         for name in ("least_area", "most_side"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 0:
-                raise BadInput(f"'{name}' is a whole number of pixels, not {value!r}")
+            if getattr(self, name) < 0:
+                raise BadInput(f"'{name}' is a whole number of pixels, not {getattr(self, name)}")
 
 
 class Listed(ImageSet):
