@@ -144,8 +144,8 @@ def _saco_image(folder: Path) -> None:
 
 def _read_saco(path: Path) -> None:
     data = Saco(path.parent)
-    for scene in data.scenes():
-        data.phrases(scene)
+    for scene in map(data.load, data.scenes()):
+        _ = scene.phrases
 
 
 def _prompt_tables() -> list[bytes]:

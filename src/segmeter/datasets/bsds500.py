@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -13,8 +12,9 @@ import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, check_choice
-from segmeter.core.scenes import DatasetCard, Image, Scene
+from segmeter.core.scenes import Image, Scene
 from segmeter.datasets import data_roots
+from segmeter.datasets.data_roots import SceneSet
 from segmeter.datasets.image_files import read_rgb
 from segmeter.datasets.label_files import fields_of, read_mat
 
@@ -26,49 +26,46 @@ _CARD = data_roots.card_of("bsds500")
 
 
 @catalogue.datasets.add("bsds500", _CARD.summary)
-class Bsds500:
-    """Scenes with a partition and a boundary map by each person.
+class Bsds500(SceneSet[Path]):
+    """Scenes with a partition and a boundary map by each person, by ascending number.
 
-    `data` holds `BSDS500` (or `BSR/BSDS500/data`).
+    `data` holds `BSDS500` (or `BSR/BSDS500/data`). Images that are not available are no scenes.
     """
 
     def __init__(self, data: str | Path | None = None, split: Split = "test") -> None:
         check_choice("split", split, _IMAGES)
         names = ("BSDS500", "BSDS500/data", "BSR/BSDS500/data", "BSDS500/BSDS500/data")
-        self._folder = data_roots.set_folder(_CARD, data, names, ("groundTruth",))
-        self.split = split
-        self._ground_truths = self._folder / "groundTruth" / split
-
-    @cached_property
-    def card(self) -> DatasetCard:
-        whole = _IMAGES[self.split]
-        gone = [number for number in self._drawings if number not in self._images]
-        fewer, lacking = whole - len(self._drawings), data_roots.lacking
+        folder = data_roots.set_folder(_CARD, data, names, ("groundTruth",))
+        ground_truths, images_folder = folder / "groundTruth" / split, folder / "images" / split
+        if not ground_truths.is_dir():
+            raise NotFound(f"bsds500: no folder '{ground_truths}'")
+        files = sorted(ground_truths.glob("*.mat"), key=lambda file: (len(file.name), file.name))
+        self._drawings = data_roots.by_stem(files)
+        images = _images(images_folder, ground_truths, self._drawings)
+        whole, gone = _IMAGES[split], [n for n in self._drawings if n not in images]
         missing = (
-            lacking("partitions", fewer, whole, self._ground_truths),
-            lacking("images", gone, whole, self._folder / "images" / self.split),
+            data_roots.lacking("partitions", whole - len(files), whole, ground_truths),
+            data_roots.lacking("images", gone, whole, images_folder),
         )
-        return replace(_CARD, missing="; ".join(filter(None, missing)))
-
-    def scenes(self) -> Sequence[str]:
-        """Numbers of the available images that people have cut, ascending."""
-        return [number for number in self.annotated() if number in self._images]
+        super().__init__(
+            replace(_CARD, missing="; ".join(filter(None, missing))),
+            {number: images[number] for number in self._drawings if number in images},
+            self._image,
+            self._files_of,
+            dict.fromkeys(gone, f"no image in '{images_folder}'; its partitions alone can be read"),
+        )
 
     def annotated(self) -> Sequence[str]:
         """Numbers of all images with partitions, also where the image is not available."""
         return list(self._drawings)
 
-    def load(self, scene: str) -> Scene:
-        data_roots.known("bsds500", scene, self._drawings)
-        image = self._images.get(scene)
-        if image is None:
-            raise NotFound(
-                f"bsds500/{scene}: no image in '{self._folder / 'images' / self.split}';"
-                " its partitions alone can be read"
-            )
+    def _image(self, scene: str, image: Path) -> Scene:
         return Image(
             "bsds500", scene, lambda: read_rgb(image), (), partitions=lambda: self.partitions(scene)
         )
+
+    def _files_of(self, scene: str, image: Path) -> Sequence[Path]:
+        return image, self._drawings[scene]
 
     def partitions(self, scene: str | Scene) -> list[Labels]:
         """Each person's regions as labels 1..k, `(H, W)`, in the file's order."""
@@ -79,8 +76,7 @@ class Bsds500:
         return [edges for _, edges in self._people(scene)]
 
     def fingerprint(self) -> str:
-        images = [self._images[number] for number in self.scenes()]
-        return data_roots.digest([*images, *self._drawings.values()])
+        return data_roots.digest([*self._sources.values(), *self._drawings.values()])
 
     def _people(self, scene: str | Scene) -> list[tuple[Labels, npt.NDArray[np.bool_]]]:
         number = scene.id if isinstance(scene, Scene) else scene
@@ -96,26 +92,18 @@ class Bsds500:
             raise BadInput(f"'{path}' holds no partitions of one size; get it again")
         return people
 
-    @cached_property
-    def _drawings(self) -> dict[str, Path]:
-        if not self._ground_truths.is_dir():
-            raise NotFound(f"bsds500: no folder '{self._ground_truths}'")
-        files = self._ground_truths.glob("*.mat")
-        return data_roots.by_stem(sorted(files, key=lambda file: (len(file.name), file.name)))
 
-    @cached_property
-    def _images(self) -> dict[str, Path]:
-        """Its own images, else those of the click benchmark `Berkeley` next to it: the
-        same images under the same numbers."""
-        folder = self._folder / "images" / self.split
-        if not folder.is_dir():
-            others = self._folder.parent / "Berkeley" / "images"
-            return data_roots.by_stem(data_roots.images_in(others)) if others.is_dir() else {}
-        found = data_roots.by_stem(data_roots.images_in(folder))
-        bare = [number for number in found if number not in self._drawings]
-        if bare:
-            raise NotFound(
-                f"bsds500/{bare[0]}: '{found[bare[0]]}' has no ground truth in "
-                f"'{self._folder / 'groundTruth' / self.split}'; get it, or remove the image"
-            )
-        return found
+def _images(folder: Path, ground_truths: Path, drawings: Collection[str]) -> dict[str, Path]:
+    """Its own images, else those of the click benchmark `Berkeley` next to it: the same images
+    under the same numbers."""
+    if not folder.is_dir():
+        others = folder.parents[1].parent / "Berkeley" / "images"
+        return data_roots.by_stem(data_roots.images_in(others))
+    found = data_roots.by_stem(data_roots.images_in(folder))
+    bare = [number for number in found if number not in drawings]
+    if bare:
+        raise NotFound(
+            f"bsds500/{bare[0]}: '{found[bare[0]]}' has no ground truth in '{ground_truths}'; "
+            "get it, or remove the image"
+        )
+    return found

@@ -10,12 +10,12 @@ one such file per annotator, with the same pairs of image and phrase (`text_inpu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,15 +26,17 @@ from segmeter.core.detection_ground_truth import Category, DetectionGroundTruth,
 from segmeter.core.errors import BadInput, NotFound, check_choice
 from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Image, Scene, Target, size_in_words
+from segmeter.core.scenes import DatasetCard, Image, Target, size_in_words
 from segmeter.datasets import data_roots
 from segmeter.datasets.coco_files import Index, Places, index_of, outline, read_json
+from segmeter.datasets.data_roots import SceneSet
 from segmeter.datasets.image_files import MOST_PIXELS, image_size, named_errors, read_rgb
 
 Crowd = Literal["leave-out", "keep"]
 _COCO, _LVIS = data_roots.card_of("coco"), data_roots.card_of("lvis")
 Entry = Mapping[str, Any]
 _SACO = data_roots.card_of("saco")
+_OTHER_LAYOUT = "is not in SA-Co's layout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class CocoImage(Image):
         self.source_file = source.image(scene)
         self._source = source
         super().__init__(
-            source.name, scene, lambda: source.pixels(scene), lambda: source.targets(scene),
+            source.card.name, scene, lambda: source.pixels(scene), lambda: source.targets(scene),
             file_name=self.source_file.name,
         )  # fmt: skip
 
@@ -97,53 +99,44 @@ class CocoImage(Image):
         return self._source.classes_by_scene
 
 
-class CocoJson:
+class CocoJson(SceneSet[Path]):
     """A JSON file of COCO's layout and a folder of images; its card counts the objects.
 
-    With `crowd="keep"` crowd regions are targets too.
+    Scenes are the available images that have objects, by file name without suffix, in the file's
+    order. With `crowd="keep"` crowd regions are targets too.
     """
-
-    recognised = ""  # what was found in a user's own folder
 
     def __init__(
         self, card: DatasetCard, annotations: Path, images: Path, crowd: Crowd = "leave-out"
     ) -> None:
         check_choice("crowd", crowd, ("leave-out", "keep"))
-        self.name, self._card, self._crowd = card.name, card, crowd
-        self._annotations, self._images = annotations, images
-
-    @cached_property
-    def card(self) -> DatasetCard:
-        crowds = 0 if self._crowd == "keep" else int(self._index.crowd.sum())
-        gone = [name for name in self._listed if name not in self._at_hand]
-        return replace(
-            self._card,
+        self._annotations = annotations
+        with self._of_coco():
+            self._index = index_of(annotations)
+            self._listed = _parse(self._index, crowd == "keep")
+        found = self._available(images)
+        data_roots.some_at_hand(card.name, list(self._listed), list(found), images)
+        gone = [name for name in self._listed if name not in found]
+        crowds = 0 if crowd == "keep" else int(self._index.crowd.sum())
+        counted = replace(
+            card,
             targets=sum(len(image.things) for image in self._listed.values()),
-            notes=self._card.notes + (f" {crowds} crowd regions are left out." if crowds else ""),
-            missing=data_roots.lacking("images", gone, len(self._listed), self._images),
+            notes=card.notes + (f" {crowds} crowd regions are left out." if crowds else ""),
+            missing=data_roots.lacking("images", gone, len(self._listed), images),
+        )
+        super().__init__(
+            counted,
+            found,
+            lambda scene, _: CocoImage(self, scene),
+            lambda _, image: (annotations, image),
+            {name: f"no image '{self._listed[name].files[0]}' in '{images}'" for name in gone},
         )
 
-    def scenes(self) -> Sequence[str]:
-        """File names without suffix, in the file's order; left out are images without
-        objects and those that are not available."""
-        return list(self._at_hand)
-
-    def load(self, scene: str) -> Scene:
-        name = self._card.name
-        data_roots.known(name, scene, self._listed)
-        if scene not in self._at_hand:
-            file = self._listed[scene].files[0]
-            raise NotFound(f"{name}/{scene}: no image '{file}' in '{self._images}'")
-        return CocoImage(self, scene)
-
     def image(self, scene: str) -> Path:
-        return self._at_hand[scene]
+        return self._sources[scene]
 
     def pixels(self, scene: str) -> npt.NDArray[np.uint8]:
         return read_rgb(self.image(scene))
-
-    def fingerprint(self) -> str:
-        return data_roots.digest([self._annotations, *self._at_hand.values()])
 
     def coco_header(self) -> dict[str, Any]:
         """Ids and sizes of all images, and all classes, as the file has them; no object."""
@@ -176,7 +169,7 @@ class CocoJson:
     def classes_by_scene(self) -> dict[str, frozenset[str]]:
         """The classes of every image available."""
         names, found = {category.id: category.name for category in self._categories}, {}
-        for scene in self._at_hand:
+        for scene in self._sources:
             classes = {r["category_id"] for r in self._index.read(self._listed[scene].things)}
             found[scene] = frozenset(names[number] for number in classes & names.keys())
         return found
@@ -211,10 +204,10 @@ class CocoJson:
 
     def _check_claim(self, scene: str, image: _Image) -> None:
         """Refuse a claimed size that is not the image's, upright or lying, before filling it."""
-        real = image_size(self._at_hand[scene])
+        real = image_size(self.image(scene))
         if sorted(real) != sorted(image.size):
             raise BadInput(
-                f"{self._card.name}/{scene}: '{self._annotations}' says the image is "
+                f"{self.card.name}/{scene}: '{self._annotations}' says the image is "
                 f"{size_in_words(image.size)}, but it is {size_in_words(real)}; fix the file"
             )
 
@@ -226,11 +219,6 @@ class CocoJson:
         return Target(str(record["id"]), mask, label=label, groups=groups) if mask else None
 
     @cached_property
-    def _index(self) -> Index:
-        with self._of_coco():
-            return index_of(self._annotations)
-
-    @cached_property
     def _classes(self) -> Mapping[Any, tuple[str, dict[str, str]]]:
         """Name and groups of each class, by its number."""
         kinds = ("supercategory", "frequency")
@@ -239,22 +227,14 @@ class CocoJson:
             for c in self._index.categories
         }
 
-    @cached_property
-    def _listed(self) -> dict[str, _Image]:
-        """Images that have objects, by name."""
-        with self._of_coco():
-            return _parse(self._index, self._crowd == "keep")
-
-    @cached_property
-    def _at_hand(self) -> dict[str, Path]:
+    def _available(self, images: Path) -> dict[str, Path]:
         """The files of those images that are there; a folder is listed once."""
         listed, found = cache(data_roots.names_in), {}
         for name, image in self._listed.items():
-            paths = (self._images / file for file in image.files)
+            paths = (images / file for file in image.files)
             path = next((p for p in paths if p.name in listed(p.parent)), None)
             if path is not None:
                 found[name] = path
-        data_roots.some_at_hand(self._card.name, list(self._listed), list(found), self._images)
         return found
 
     def _of_coco(self) -> AbstractContextManager[None]:
@@ -346,110 +326,100 @@ def images_beside(annotations: Path) -> Path:
 
 @capable(HasPhrases)
 class PhraseImage(Image):
-    def __init__(self, source: Saco, scene: str) -> None:
-        path = source.image(scene)
-        super().__init__(
-            "saco", scene, lambda: read_rgb(path), lambda: source.targets(scene),
-            file_name=path.name,
-        )  # fmt: skip
-        self._source = source
+    """An image with its phrases, in the order of the first file."""
+
+    def __init__(self, scene: str, path: Path, read: Callable[[], list[PhraseObjects]]) -> None:
+        self._read = read
+        super().__init__("saco", scene, lambda: read_rgb(path), self._first, file_name=path.name)
 
     @cached_property
     def phrases(self) -> Sequence[PhraseObjects]:
-        """All phrases of the image, in the order of the first file."""
-        return self._source.phrases(self.id)
+        return self._read()
 
-
-@catalogue.datasets.add("saco", _SACO.summary)
-class Saco:
-    """SA-Co's files: `data` holds `saco`, or is that folder itself."""
-
-    def __init__(self, data: str | Path | None = None) -> None:
-        self._folder = data_roots.set_folder(_SACO, data, ("saco",), ("images",))
-        self._files = sorted(self._folder.glob("*.json"))
-        if not self._files:
-            raise NotFound(f"dataset 'saco': no JSON file in '{self._folder}'")
-
-    @cached_property
-    def card(self) -> DatasetCard:
-        gone = [name for name in self._pairs if name not in self._at_hand]
-        lost = data_roots.lacking("images", gone, len(self._pairs), self._folder / "images")
-        many = sum(len(self.targets(scene)) for scene in self._at_hand)
-        return replace(_SACO, targets=many, missing=lost)
-
-    def scenes(self) -> Sequence[str]:
-        """Available images, by file name without suffix, in the order of the first file."""
-        return list(self._at_hand)
-
-    def load(self, scene: str) -> Scene:
-        data_roots.known("saco", scene, self._pairs)
-        if scene not in self._at_hand:
-            raise NotFound(f"saco/{scene}: its image is not in '{self._folder / 'images'}'")
-        return PhraseImage(self, scene)
-
-    def fingerprint(self) -> str:
-        return data_roots.digest([*self._files, *self._at_hand.values()])
-
-    def image(self, scene: str) -> Path:
-        return self._at_hand[scene]
-
-    def targets(self, scene: str) -> list[Target]:
+    def _first(self) -> list[Target]:
         """The objects of the first annotator, labelled by their phrases."""
         return [
             Target(f"{phrase}-{k}", mask, label=phrase)
-            for phrase, _, annotators in self.phrases(scene)
+            for phrase, _, annotators in self.phrases
             for k, mask in enumerate(annotators[0][0])
             if mask
         ]
 
-    def phrases(self, scene: str) -> list[PhraseObjects]:
+
+class _Annotator(NamedTuple):
+    """One file of SA-Co: its pairs by id, and the objects of each."""
+
+    file: Path
+    pairs: dict[Any, Entry]
+    objects: dict[Any, list[Entry]]
+
+
+@catalogue.datasets.add("saco", _SACO.summary)
+class Saco(SceneSet[Path]):
+    """SA-Co's files: `data` holds `saco`, or is that folder itself.
+
+    Scenes are the available images, by file name without suffix, in the order of the first file.
+    """
+
+    def __init__(self, data: str | Path | None = None) -> None:
+        folder = data_roots.set_folder(_SACO, data, ("saco",), ("images",))
+        files = sorted(folder.glob("*.json"))
+        if not files:
+            raise NotFound(f"dataset 'saco': no JSON file in '{folder}'")
+        self._annotators = [_annotator(file) for file in files]
+        self._pairs = _by_image(self._annotators[0])
+        places = {n: folder / "images" / str(p[0]["file_name"]) for n, p in self._pairs.items()}
+        found = {name: path for name, path in places.items() if path.is_file()}
+        data_roots.some_at_hand("saco", list(places), list(found), folder / "images")
+        gone = [name for name in places if name not in found]
+        lost = data_roots.lacking("images", gone, len(places), folder / "images")
+
+        def read(scene: str, path: Path) -> PhraseImage:
+            return PhraseImage(scene, path, lambda: self._phrases(scene, path))
+
+        super().__init__(
+            replace(_SACO, missing=lost),
+            found,
+            read,
+            lambda _, image: (*files, image),
+            dict.fromkeys(gone, f"its image is not in '{folder / 'images'}'"),
+        )
+
+    def _phrases(self, scene: str, image: Path) -> list[PhraseObjects]:
         """Phrase, whether all annotators were exhaustive, and objects and crowds of each."""
-        size = image_size(self._at_hand[scene])
+        size = image_size(image)
         found: list[PhraseObjects] = []
         for pair in self._pairs[scene]:
             exhaustive, annotators = True, []
-            for file, things, entries in self._annotators:
-                with named_errors(file, "is not in SA-Co's layout"):
-                    entry = entries.get(pair["id"], {})
+            for file, pairs, objects in self._annotators:
+                with named_errors(file, _OTHER_LAYOUT):
+                    entry = pairs.get(pair["id"], {})
                     exhaustive &= bool(entry.get("is_instance_exhaustive", not entry))
                     drawn: tuple[list[Mask], list[Mask]] = ([], [])
-                    for thing in things.get(pair["id"], ()):
+                    for thing in objects.get(pair["id"], ()):
                         mask = outline(thing["segmentation"], size, f"'{file}', {thing['id']}")
                         drawn[bool(thing.get("iscrowd"))].append(mask)
                     annotators.append(drawn)
             found.append((str(pair["text_input"]), exhaustive, annotators))
         return found
 
-    @cached_property
-    def _annotators(self) -> list[tuple[Path, dict[Any, list[Entry]], dict[Any, Entry]]]:
-        """Per file: the objects and the entry of each pair."""
-        found = []
-        for file in self._files:
-            content = read_json(file)
-            with named_errors(file, "is not in SA-Co's layout"):
-                classes = {category["id"] for category in content["categories"]}
-                things = [t for t in content["annotations"] if t["category_id"] in classes]
-                by_pair = grouped(things, lambda thing: thing["image_id"])
-                found.append((file, by_pair, {entry["id"]: entry for entry in content["images"]}))
-        return found
 
-    @cached_property
-    def _pairs(self) -> dict[str, list[Entry]]:
-        """The pairs of every image, by the first file."""
-        found: dict[str, list[Entry]] = {}
-        file, _, entries = self._annotators[0]
-        with named_errors(file, "is not in SA-Co's layout"):
-            for entry in entries.values():
-                name = PurePosixPath(str(entry["file_name"]))
-                if ".." in name.parts or name.is_absolute() or "text_input" not in entry:
-                    raise ValueError(f"pair {entry['id']} lacks a phrase or a file name")
-                found.setdefault(str(name.with_suffix("")), []).append(entry)
-        return found
+def _annotator(file: Path) -> _Annotator:
+    content = read_json(file)
+    with named_errors(file, _OTHER_LAYOUT):
+        classes = {category["id"] for category in content["categories"]}
+        things = [t for t in content["annotations"] if t["category_id"] in classes]
+        by_pair = grouped(things, lambda thing: thing["image_id"])
+        return _Annotator(file, {entry["id"]: entry for entry in content["images"]}, by_pair)
 
-    @cached_property
-    def _at_hand(self) -> dict[str, Path]:
-        folder = self._folder / "images"
-        files = {name: folder / str(pairs[0]["file_name"]) for name, pairs in self._pairs.items()}
-        found = {name: path for name, path in files.items() if path.is_file()}
-        data_roots.some_at_hand("saco", list(self._pairs), list(found), folder)
-        return found
+
+def _by_image(annotator: _Annotator) -> dict[str, list[Entry]]:
+    """The pairs of every image."""
+    found: dict[str, list[Entry]] = {}
+    with named_errors(annotator.file, _OTHER_LAYOUT):
+        for entry in annotator.pairs.values():
+            name = PurePosixPath(str(entry["file_name"]))
+            if ".." in name.parts or name.is_absolute() or "text_input" not in entry:
+                raise ValueError(f"pair {entry['id']} lacks a phrase or a file name")
+            found.setdefault(str(name.with_suffix("")), []).append(entry)
+    return found

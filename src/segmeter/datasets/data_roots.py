@@ -41,7 +41,8 @@ def own_card(name: str, notes: str = "", summary: str = "a folder of your own") 
 class SceneSet(Generic[Source]):
     """A dataset whose scenes are each read from a source of their own, such as some files.
 
-    `read` makes a scene of its name and source, `files` lists the files that it is read from.
+    `read` makes a scene of its name and source, `files` lists the files that it is read from;
+    `absent` are scenes that are known but cannot be loaded, and why.
     """
 
     recognised = ""  # what was found in a user's own folder
@@ -52,14 +53,18 @@ class SceneSet(Generic[Source]):
         sources: Mapping[str, Source],
         read: Callable[[str, Source], Scene],
         files: Callable[[str, Source], Iterable[Path]],
+        absent: Mapping[str, str] | None = None,
     ) -> None:
         self.card, self._sources, self._read, self._files = card, sources, read, files
+        self._absent = absent or {}
         self.unused: dict[str, str] = {}  # files that no scene uses, and what is wrong with each
 
     def scenes(self) -> Sequence[str]:
         return list(self._sources)
 
     def load(self, scene: str) -> Scene:
+        if scene in self._absent:
+            raise NotFound(f"{self.card.name}/{scene}: {self._absent[scene]}")
         known(self.card.name, scene, self._sources)
         return self._read(scene, self._sources[scene])
 

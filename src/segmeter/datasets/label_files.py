@@ -306,8 +306,7 @@ class CocoLabels(CocoJson):
     def __init__(self, path: Path) -> None:
         super().__init__(replace(_CARD, name=path.stem), path, path.parent)
 
-    @cached_property
-    def _at_hand(self) -> dict[str, Path]:
+    def _available(self, images: Path) -> dict[str, Path]:
         return {name: Path(image.files[0]) for name, image in self._listed.items()}
 
     def pixels(self, scene: str) -> npt.NDArray[np.uint8]:
