@@ -72,12 +72,13 @@ def test_groups_have_clicks_hours_and_money_that_add_up_to_those_of_all(
                 if (r.model, r.protocol) == (model, "corrected")}  # fmt: skip
         for key, all_objects in (
             ("hours", whole["hours"]["value"]),
-            ("money", 12 * whole["hours"]["value"]),  # of groups without waiting, as it says
+            ("total_hours", whole["total_hours"]["value"]),
+            ("money", whole["money"]["value"]),
             ("clicks", rows["noc@85"].value),
         ):
             mean = sum(n * c[key]["value"] for n, c in zip(many, here, strict=True)) / sum(many)
             assert mean == pytest.approx(all_objects), key
-        assert all(c["money"]["low"] == pytest.approx(12 * c["hours"]["low"]) for c in here)
+        assert all(c["money"]["low"] == pytest.approx(12 * c["total_hours"]["low"]) for c in here)
     code, text, err = typed("report", run, "--goal", "85", "--by", "size", "--objects", 3600,
                             "--hourly-rate", 12, "--json")  # fmt: skip
     assert code == 0, err

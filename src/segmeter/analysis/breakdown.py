@@ -47,6 +47,7 @@ class Split:
     protocol: str
     statistic: Statistic
     means: tuple[GroupMean, ...]
+    paid: tuple[GroupMean, ...]  # the same with waiting for the model, where that is known
     differences: tuple[GroupDifference, ...]
 
 
@@ -95,18 +96,22 @@ def _split(group: Group, card: Statistic, values: Floats, named: Mapping[Key, st
     names = [named[(group.dataset, *group.keys[i])] for i in kept]
     clusters = [group.clusters[i] for i in kept]
     seed = (*group.key, card.name)
-    means = [
-        replace(mean, interval=mean.interval.if_enough(mean.images, card.fewest))
-        for mean in group_means(values[kept], names, clusters, group.protocol, seed=seed)
-    ]
+
+    def means_of(values: Floats) -> tuple[GroupMean, ...]:
+        means = group_means(values[kept], names, clusters, group.protocol, seed=seed)
+        enough = (mean.interval.if_enough(mean.images, card.fewest) for mean in means)
+        return tuple(replace(mean, interval=one) for mean, one in zip(means, enough, strict=True))
+
+    means = means_of(values)
+    paid = means_of(values + card.waiting(group)) if card.waiting else means
     tested = 1 < len(means) <= _MOST_COMPARED and group.protocol == "corrected"
     found = group_differences(values[kept], names, clusters, seed=seed) if tested else []
     many = len(set(clusters))
     pairs = [replace(d, interval=d.interval.if_enough(many, card.fewest)) for d in found]
-    return Split(*group.key, card, tuple(means), tuple(pairs))
+    return Split(*group.key, card, means, paid, tuple(pairs))
 
 
-Told = Callable[[tuple[Split, Any]], Cell]
+Told = Callable[[tuple[Any, ...]], Cell]
 """A cell of a split and one of its groups, or of its differences."""
 _WHERE: dict[Column, Told] = {
     Column("model"): lambda r: r[0].model,
@@ -131,32 +136,38 @@ def _means(found: Sequence[Split], by: str) -> Table:
 
 
 def _costs(found: Sequence[Split], by: str, objects: int, rate: float | None) -> list[Table]:
-    """Clicks per object, and hours and money for so many objects, as if all were of one group."""
+    """Clicks per object, and hours and money for so many objects, as if all were of one group.
+
+    A record is a split with a group's mean and the same with waiting, which is paid.
+    """
     effort = {
         (s.statistic.effort, s.model, s.dataset, s.user, mean.group): mean.interval
         for s in found
         for mean in s.means
     }
 
-    def clicks(r: tuple[Split, Any]) -> Cell:
+    def clicks(r: tuple[Any, ...]) -> Cell:
         return Value.of(effort.get(("clicks", r[0].model, r[0].dataset, r[0].user, r[1].group)))
 
-    def times(factor: float) -> Told:
-        return lambda r: Value.of(r[1].interval).times(objects / 3600 * factor)
+    def times(factor: float, place: int) -> Told:
+        return lambda r: Value.of(r[place].interval).times(objects / 3600 * factor)
 
+    priced = [split for split in found if split.statistic.effort == "seconds"]
+    waited = any(split.statistic.waiting for split in priced)
     columns: dict[Column, Told] = {
         **_WHERE,
         Column(by): lambda r: r[1].group,
         Column("clicks", "per object", 2): clicks,
-        Column("time", "hours", 1): times(1.0),
-        **({} if rate is None else {Column("money", f"at {rate:g} per hour", 0): times(rate)}),
+        Column("time", "hours", 1): times(1.0, 1),
+        **({Column("with waiting", "hours", 1): times(1.0, 2)} if waited else {}),
+        **({} if rate is None else {Column("money", f"at {rate:g} per hour", 0): times(rate, 2)}),
         Column("objects", "measured", 0): lambda r: r[1].targets,
     }
-    priced = [split for split in found if split.statistic.effort == "seconds"]
-    records = [(split, mean) for split in priced for mean in split.means]
+    records = [(s, *both) for s in priced for both in zip(s.means, s.paid, strict=True)]
     title = f"Costs by {by}: {objects} objects, if all were of that group"
     note = " and ".join(dict.fromkeys(titled(s.statistic) for s in priced))
-    text = f"Hours and money are of: {note}; waiting for the model is not included."
+    paid = "money includes waiting" if waited else "waiting is not included"
+    text = f"Hours and money are of: {note}; {paid}."
     return [Table.of(f"by-{by}-costs", records, columns, title, text)] if records else []
 
 

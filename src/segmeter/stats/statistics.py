@@ -165,6 +165,7 @@ class Statistic:
     # Its distribution if labels did not matter, with the excess over it.
     null: Callable[[Any], tuple[Null, Interval] | None] | None = None
     effort: Effort = ""  # what it costs a person per object; `--by` turns seconds into money
+    waiting: Callable[[Any], Floats] | None = None  # seconds per object on top of such seconds
     fewest: int = 0  # images or patients that limits need
 
     def estimate(self, group: Group) -> tuple[Interval, int] | None:

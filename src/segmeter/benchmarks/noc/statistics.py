@@ -242,7 +242,8 @@ def _waiting(group: ClickSessions, goal: Goal) -> Floats:
 
 def _of_goal(
     name: str, title: str, unit: str, digits: int,
-    values: Callable[[ClickSessions, Goal], Floats], *, effort: Effort = "", **more: Any,
+    values: Callable[[ClickSessions, Goal], Floats], *, effort: Effort = "",
+    waiting: Callable[[ClickSessions, Goal], Floats] | None = None, **more: Any,
 ) -> Callable[..., Statistic]:  # fmt: skip
     """A statistic for each goal, whose name and title it fills in.
 
@@ -252,6 +253,7 @@ def _of_goal(
     def made(goal: Goal, *, lead: bool = False) -> Statistic:
         words = {"tag": goal.tag, "text": goal.text}
         facts = {"tested": _TESTED[lead], "effort": effort if lead else "", **more}
+        facts |= {"waiting": lambda g: waiting(g, goal)} if waiting else {}
         given = (name.format(**words), title.format(**words), unit, digits)
         return _statistic(*given, values=lambda g: values(g, goal), **facts)
 
@@ -277,7 +279,7 @@ never_reached = _of_goal(
 """Objects that never reach the goal, in either protocol."""
 seconds_until = _of_goal(
     "seconds-to-{tag}", "annotation time to {text}", "s per object", 1,
-    lambda g, goal: with_touch_up(g, goal)[0], effort="seconds",
+    lambda g, goal: with_touch_up(g, goal)[0], effort="seconds", waiting=_waiting,
 )  # fmt: skip
 """A person's seconds until the goal; where it is never reached, drawing by hand is added.
 

@@ -292,7 +292,7 @@ def statistics(run: Results) -> list[Statistic]:
         _mean("dof", "degrees of freedom", "per object", lambda g: g.degrees_of_freedom[:, -1], 0,
               ""),
         _mean("seconds", "seconds", "per object", lambda g: g.seconds[:, -1], 0, "",
-              effort="seconds"),
+              effort="seconds", waiting=lambda g: g.waited.sum(axis=1)),
         *map(dice_within, BUDGETS),
         _dice("area", f"area to {AREA}", "%",
               lambda g: annotation_time.area_to(g.dice, g.interactions, AREA), tested="yes"),
