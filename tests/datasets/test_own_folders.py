@@ -206,3 +206,21 @@ def test_two_images_of_one_id_are_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(content))
     with pytest.raises(BadInput, match="two images have the id 1"):
         open_folder(str(tmp_path))
+
+
+def test_images_in_folders_of_any_depth_are_paired(tmp_path: Path) -> None:
+    mask = Image.fromarray(disc().astype(np.uint8))
+    decomposed = unicodedata.normalize("NFD", "süd")
+    for name in ("a", f"{decomposed}/a", "nord/1/a", "nord/1/b", "neu/c"):
+        saved(pattern(), tmp_path / "images" / f"{name}.png")
+    for name in ("a", "süd/a", "nord/1/a", "nord/1/b/dog_1", "alt/d"):
+        saved(mask, tmp_path / "masks" / f"{name}.png")
+    (tmp_path / "images" / "again").symlink_to(tmp_path / "images")
+    data = open_folder(str(tmp_path))
+    paired = ["a", "nord/1/a", "nord/1/b", f"{decomposed}/a"]
+    assert list(data.scenes()) == paired
+    assert [[t.id for t in data.load(name).targets] for name in paired] == [
+        ["object"], ["object"], ["dog_1"], ["object"]
+    ]  # fmt: skip
+    assert "1 image without a mask left out, the first is 'neu/c'" in data.recognised
+    assert "1 mask without an image, the first is 'alt/'" in data.recognised

@@ -173,8 +173,8 @@ def names_in(folder: Path) -> frozenset[str]:
 
 
 def folders_in(folder: Path) -> list[Path]:
-    """The folders in a folder by name, without hidden ones."""
-    return sorted(p for p in folder.iterdir() if p.is_dir() and p.name[0] != ".")
+    """The folders in a folder by name, without hidden ones; none without a folder."""
+    return sorted(p for p in folder.glob("[!.]*") if p.is_dir())
 
 
 def named_folder(folder: Path, names: Sequence[str]) -> Path | None:

@@ -88,38 +88,41 @@ def pair(folder: Path) -> Pairs:
     if masks is None:
         return _in_one_folder(images)
     where = f"in '{images.name}', masks in '{masks.name}'"
-    if images != folder and not images_in(images):
-        return _in_subfolders(where, images, masks)
-    return _in_two_folders(where, images, masks)
+    return _in_two_folders(where, images, masks, nested=images != folder)
 
 
-def _in_two_folders(where: str, images: Path, masks: Path) -> Pairs:
+def _in_two_folders(where: str, images: Path, masks: Path, nested: bool) -> Pairs:
+    """Masks of the same names, and `nested` in folders of the same names: `train/dog`."""
     pairs = Pairs(where, by_name(images_in(images)))
     for path in images_in(masks):
         _assign(pairs, path)
+    folders = [f for f in data_roots.folders_in(images) if nested and _below(f, images)]
+    masks_of = {_spelt(folder.name): masks / folder.name for folder in folders}
     for subfolder in data_roots.folders_in(masks):
         things = [(path.stem, path) for path in images_in(subfolder)]
         name = pairs.image_of(subfolder.name)
         if things and name is not None:
             pairs.single.setdefault(name, []).extend(things)
+        elif _spelt(subfolder.name) in masks_of:
+            masks_of[_spelt(subfolder.name)] = subfolder
         elif things:
             pairs.stray.append(f"{printable(subfolder.name)}/")
-    return _told_apart(pairs)
-
-
-def _in_subfolders(where: str, images: Path, masks: Path) -> Pairs:
-    """Images in folders of their own, masks in folders of the same names: `train/dog`."""
-    found = Pairs(f"{where}, each in folders", {})
-    for folder in data_roots.folders_in(images):
-        if not data_roots.writable(folder.name) or not (masks / folder.name).is_dir():
-            continue
-        pairs = _in_two_folders(where, folder, masks / folder.name)
-        for into, part in ((found.images, pairs.images), (found.whole, pairs.whole)):
+    _told_apart(pairs)
+    for folder in folders:
+        inner = _in_two_folders(where, folder, masks_of[_spelt(folder.name)], nested)
+        for into, part in ((pairs.images, inner.images), (pairs.whole, inner.whole)):
             into |= {f"{folder.name}/{name}": path for name, path in part.items()}
-        found.single |= {f"{folder.name}/{name}": each for name, each in pairs.single.items()}
-        found.stray += [f"{folder.name}/{name}" for name in pairs.stray]
-        found.renamed += pairs.renamed
-    return found
+        pairs.single |= {f"{folder.name}/{name}": each for name, each in inner.single.items()}
+        pairs.stray += [f"{folder.name}/{name}" for name in inner.stray]
+        pairs.renamed += inner.renamed
+    return pairs
+
+
+def _below(folder: Path, images: Path) -> bool:
+    """Whether a folder's name is text and it is no link to a folder that it is in."""
+    return data_roots.writable(folder.name) and not images.resolve().is_relative_to(
+        folder.resolve()
+    )
 
 
 def _assign(pairs: Pairs, path: Path) -> None:
