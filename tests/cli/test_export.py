@@ -378,8 +378,9 @@ def test_an_export_into_the_folder_of_the_data_leaves_its_images_alone(
     assert [typed(*words, tmp_path / "out")[0] for _ in range(2)] == [0, 0]
 
 
+@pytest.mark.parametrize("annotated", ["masks", "annotations.json"])
 def test_lists_part_images_of_one_name_by_their_folders_and_xml_can_be_read(
-    typed: Any, tmp_path: Path
+    typed: Any, tmp_path: Path, annotated: str
 ) -> None:
     from xml.etree import ElementTree
 
@@ -387,10 +388,16 @@ def test_lists_part_images_of_one_name_by_their_folders_and_xml_can_be_read(
 
     names = ["left/1.png", "right/1.png", "left/x\x01y.png"]
     for name in names:
-        for part in ("images", "masks"):
+        for part in ("images", "masks")[: 1 + (annotated == "masks")]:
             file = tmp_path / "data" / part / name
             file.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(255 * np.eye(9, dtype=np.uint8)).save(file)
+    if annotated != "masks":
+        images = [{"id": k, "file_name": n, "height": 9, "width": 9} for k, n in enumerate(names)]
+        drawn = {"category_id": 1, "segmentation": [[1, 1, 6, 1, 6, 6, 1, 6]]}
+        listed = [{"id": k, "image_id": k, **drawn} for k in range(len(names))]
+        held = {"images": images, "annotations": listed, "categories": [{"id": 1, "name": "o"}]}
+        (tmp_path / "data" / annotated).write_text(json.dumps(held))
     own = Spec("folder", {"path": str(tmp_path / "data")})
     plan = Plan("noc", (Spec("disc"),), (own,), rounds=1, protocols=("corrected",))
     run_plan(plan, tmp_path / "run", workers=0)
@@ -398,7 +405,7 @@ def test_lists_part_images_of_one_name_by_their_folders_and_xml_can_be_read(
         words = ("--format", kind, "--out", tmp_path / "out", "--no-images")
         assert typed("export", tmp_path / "run", *words)[0] == 0
     (coco,), (cvat,) = ((tmp_path / "out").rglob(f"*.{kind}") for kind in ("json", "xml"))
-    listed = [image["file_name"] for image in json.loads(coco.read_text())["images"]]
-    assert sorted(listed) == sorted(names)
+    found = [image["file_name"] for image in json.loads(coco.read_text())["images"]]
+    assert sorted(found) == sorted(names)
     read = [image.get("name") for image in ElementTree.parse(cvat).getroot().iter("image")]
     assert sorted(map(str, read)) == sorted(name.replace("\x01", "_") for name in names)

@@ -90,7 +90,7 @@ def test_real_objects_are_those_of_pycocotools(real_data, name, file, objects, i
 def test_crowds_are_targets_when_asked_for(real_data):
     data = catalogue.datasets.make("coco?crowd=keep", data=real_data)
     assert data.card.targets == 133
-    assert "crowd" not in data.card.notes
+    assert "Crowd" not in data.card.notes
     found = sum(len(data.load(scene).targets) for scene in data.scenes())
     assert found == 133
 
@@ -100,7 +100,7 @@ def test_scenes_keep_the_files_order_and_objects_theirs(made_up):
     assert data.scenes() == ["b", "a"]
     assert [target.id for target in data.load("a").targets] == ["1"]
     assert data.card.targets == 3
-    assert "1 crowd regions are left out" in data.card.notes
+    assert "Crowd regions left out: 1." in data.card.notes
     kept = _open(made_up, crowd="keep")
     assert [target.id for target in kept.load("a").targets] == ["1", "9"]
     assert kept.load("a").targets[1].mask.area == 20

@@ -72,7 +72,7 @@ class CocoImage(Image):
         self._source = source
         super().__init__(
             source.card.name, scene, lambda: source.pixels(scene), lambda: source.targets(scene),
-            file_name=self.source_file.name,
+            file_name=source.below(self.source_file),
         )  # fmt: skip
 
     @cached_property
@@ -110,7 +110,7 @@ class CocoJson(SceneSet[Path]):
         self, card: DatasetCard, annotations: Path, images: Path, crowd: Crowd = "leave-out"
     ) -> None:
         check_choice("crowd", crowd, ("leave-out", "keep"))
-        self._annotations = annotations
+        self._annotations, self._images = annotations, images
         with self._of_coco():
             self._index = index_of(annotations)
             self._listed = _parse(self._index, crowd == "keep")
@@ -121,7 +121,7 @@ class CocoJson(SceneSet[Path]):
         counted = replace(
             card,
             targets=sum(len(image.things) for image in self._listed.values()),
-            notes=card.notes + (f" {crowds} crowd regions are left out." if crowds else ""),
+            notes=card.notes + (f" Crowd regions left out: {crowds}." if crowds else ""),
             missing=data_roots.lacking("images", gone, len(self._listed), images),
         )
         super().__init__(
@@ -134,6 +134,10 @@ class CocoJson(SceneSet[Path]):
 
     def image(self, scene: str) -> Path:
         return self._sources[scene]
+
+    def below(self, image: Path) -> str:
+        """The path of an image below the folder of all."""
+        return image.relative_to(self._images).as_posix()
 
     def pixels(self, scene: str) -> npt.NDArray[np.uint8]:
         return read_rgb(self.image(scene))
