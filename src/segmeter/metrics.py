@@ -15,13 +15,15 @@ truth first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from segmeter.core.errors import BadInput
-from segmeter.core.measures import Measure, Stream, mask_measure
+from segmeter.core.masks import Mask
+from segmeter.core.measures import Measure, as_array, mask_measure
 
 __all__ = ["Metric", "MetricCollection"]
 
@@ -55,23 +57,31 @@ class Metric:
         """How many masks were compared."""
         return len(self.values)
 
-    def update(self, preds: Any, target: Any) -> float:
+    def update(self, preds: Any, target: Any, ignore: Any = None) -> float:
         """Compare predictions with targets and return their mean: a pair `(H, W)` or `(N, H, W)`.
 
         A channel of size one, `(N, 1, H, W)`, is dropped. Arrays and tensors on any device work;
         all non-zero values are foreground, so threshold logits and probabilities first. A volume
-        is a batch of one, `(1, Z, Y, X)`.
+        is a batch of one, `(1, Z, Y, X)`. Pixels in `ignore` are not scored.
         """
-        shapes = [tuple(np.shape(given)) for given in (preds, target)]
-        if shapes[0] != shapes[1]:
-            raise BadInput(f"predictions are {shapes[0]} but targets are {shapes[1]}")
+        given = [one for one in (target, preds, ignore) if one is not None]
+        shapes = [tuple(np.shape(one)) for one in given]
+        if len(set(shapes)) > 1:
+            known = " and ".join(map(str, (shapes[1], shapes[0], *shapes[2:])))
+            raise BadInput(f"predictions, targets and what to ignore differ in shape: {known}")
         volumes = len(shapes[0]) == 4 and shapes[0][1] != 1
-        running = Stream(mask_measure(self.name), 3 if volumes else 2, self.values)
-        return running.update(target, preds)
+        sides = 3 if volumes else 2
+        judged = mask_measure(self.name, (1.0,) * sides)
+        pairs = zip(*(_masks(one, sides) for one in given), strict=True)
+        found = [judged(*pair) for pair in pairs]
+        self.values += found
+        return math.fsum(found) / len(found) if found else math.nan
 
     def compute(self) -> float:
         """The mean of all values so far."""
-        return Stream(mask_measure(self.name), values=self.values).compute()
+        if not self.values:
+            raise BadInput(f"'{self.name}' has no pair yet; give some to update()")
+        return math.fsum(self.values) / len(self.values)
 
     def reset(self) -> None:
         """Forget all values."""
@@ -87,6 +97,22 @@ class Metric:
 
     def __repr__(self) -> str:
         return f"Metric({self.name!r}, count={self.count})"
+
+
+def _masks(given: Any, sides: int) -> list[Mask]:
+    """The masks of a batch, or a single one."""
+    if isinstance(given, Mask):
+        return [given]
+    array = as_array(given)
+    if array.ndim == sides + 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim == sides:
+        return [Mask.of(array)]
+    if array.ndim != sides + 1:
+        raise BadInput(
+            f"masks are (H, W), (N, H, W), (N, 1, H, W) or volumes (N, Z, Y, X), not {array.shape}"
+        )
+    return [Mask.of(one) for one in array]
 
 
 class MetricCollection:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import signature
@@ -59,7 +58,7 @@ class Measure(Generic[Given]):
         given.update(kwargs)
         raw = [n for n in self.masks if not isinstance(given.get(n), _GIVEN)]
         if raw:
-            masked: Any = {**given, **{name: Mask.of(_as_array(given[name])) for name in raw}}
+            masked: Any = {**given, **{name: Mask.of(as_array(given[name])) for name in raw}}
             again: Callable[..., float] = self
             return again(**masked)
         pair = [m for name in self.parameters[:2] if isinstance(m := given.get(name), Mask)]
@@ -79,16 +78,8 @@ class Measure(Generic[Given]):
         """The docstring's first sentence."""
         return (self.function.__doc__ or "").strip().split("\n")[0]
 
-    def stream(self, dimensions: int | None = None) -> Stream:
-        """A running mean of this measure, updated pair by pair or batch by batch.
-
-        `dimensions` are those of one pair: 2 for images (the default where the measure is defined
-        for images), 3 for volumes. Arrays with one axis more are batches.
-        """
-        return Stream(self, dimensions or min(self.dimensions))
-
     def __reduce__(self) -> Any:
-        """Pickled by its name, so that streams can be sent between processes."""
+        """Pickled by its name: the function is not found under its own."""
         return _registered, (self.id,)
 
 
@@ -97,97 +88,12 @@ def _registered(id: str) -> Measure[Any]:
     return made
 
 
-@dataclass(slots=True)
-class Stream:
-    """A running mean of a measure: `update` with pairs or batches, `compute` at any time.
+def as_array(value: Any) -> npt.NDArray[Any]:
+    """An array, also of a tensor on any device.
 
-    A pair is two masks, arrays or tensors with as many axes as `dimensions`. A batch has one axis
-    more, `(N, H, W)`, or also a channel, `(N, 1, H, W)`, and counts as N pairs.
-
-    >>> from segmeter.core import catalogue
-    >>> running = catalogue.measures.make("iou").stream()
-    >>> running.update(np.array([[1, 1]]), np.array([[1, 0]]))
-    0.5
-    >>> running.update(np.array([[1, 1]]), np.array([[1, 1]]))
-    1.0
-    >>> running.update(preds=np.ones((2, 1, 4, 4)), target=np.ones((2, 1, 4, 4)))
-    1.0
-    >>> running.compute(), running.count
-    (0.875, 4)
+    >>> as_array([[0, 1]]).shape
+    (1, 2)
     """
-
-    measure: Measure[Any]
-    dimensions: int = 2
-    values: list[float] = field(default_factory=list)
-
-    @property
-    def count(self) -> int:
-        return len(self.values)
-
-    def update(
-        self,
-        ground_truth: Any = None,
-        prediction: Any = None,
-        ignore: Any = None,
-        *,
-        target: Any = None,
-        preds: Any = None,
-    ) -> float:
-        """Add a pair or a batch and return its (mean) value.
-
-        `target` and `preds` are other names of `ground_truth` and `prediction`, as in torchmetrics.
-        """
-        ground_truth = target if ground_truth is None else ground_truth
-        prediction = preds if prediction is None else prediction
-        if ground_truth is None or prediction is None:
-            raise BadInput("update needs ground_truth and prediction (or target and preds)")
-        pairs = [self._pairs(one) for one in (ground_truth, prediction, ignore) if one is not None]
-        if len({len(one) for one in pairs}) > 1:
-            sizes = " and ".join(str(len(one)) for one in pairs)
-            raise BadInput(f"ground truth and prediction differ in their number of masks: {sizes}")
-        judged: MaskMeasure = self.measure
-        if ignore is not None and "spacing_mm" in self.measure.parameters:
-            judged = mask_measure(self.measure.id, (1.0,) * self.dimensions)
-        found = [judged(*given) for given in zip(*pairs, strict=True)]
-        self.values += found
-        return math.fsum(found) / len(found) if found else math.nan
-
-    def _pairs(self, given: Any) -> list[Mask]:
-        """The masks of one argument: one, or as many as the batch has."""
-        if isinstance(given, Mask):
-            return [given]
-        array = _as_array(given)
-        if array.ndim == self.dimensions + 2 and array.shape[1] == 1:
-            array = array[:, 0]
-        if array.ndim == self.dimensions:
-            return [Mask.of(array)]
-        if array.ndim != self.dimensions + 1:
-            raise BadInput(
-                f"'{self.measure.id}' got an array of shape {array.shape}; a pair has "
-                f"{self.dimensions} axes and a batch one more: choose stream(dimensions=2) for "
-                "images, stream(dimensions=3) for volumes"
-            )
-        return [Mask.of(one) for one in array]
-
-    def compute(self) -> float:
-        """The mean so far."""
-        if not self.values:
-            raise BadInput(f"'{self.measure.id}' has no pair yet; give some to update()")
-        return math.fsum(self.values) / len(self.values)
-
-    def merge(self, other: Stream) -> None:
-        """Take over what another stream of the same measure has seen, as of another process."""
-        if other.measure.id != self.measure.id:
-            raise BadInput(f"cannot merge '{other.measure.id}' into '{self.measure.id}'")
-        self.values += other.values
-
-    def reset(self) -> None:
-        """Forget every pair."""
-        self.values.clear()
-
-
-def _as_array(value: Any) -> npt.NDArray[Any]:
-    """An array, also of a tensor on any device."""
     if not hasattr(value, "detach"):
         return np.asarray(value)
     plain = value.detach().cpu()

@@ -1,4 +1,4 @@
-"""Measures take arrays and tensors, and go on while pairs come in."""
+"""Measures take arrays and tensors; metrics accumulate them over batches."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.measures import Measure, mask_measure
+from segmeter.metrics import Metric
 
 IDS = ["iou", "dice", "precision", "recall", "boundary-iou"]
 
@@ -45,22 +46,22 @@ def test_arrays_and_tensors_are_measured_as_masks_are(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_a_stream_has_the_mean_of_what_came(name: str) -> None:
+def test_a_metric_has_the_mean_of_what_came(name: str) -> None:
     measure = catalogue.measures.make(name)
     assert isinstance(measure, Measure)
-    first, second = measure.stream(), measure.stream()
+    first, second = Metric(measure), Metric(name)
     values = [measure(Mask.of(t), Mask.of(g)) for t, g, _ in map(pair, range(6))]
     for k in range(6):
         ground_truth, prediction, _ = pair(k)
-        assert (first if k < 4 else second).update(ground_truth, prediction) == values[k]
+        assert (first if k < 4 else second).update(prediction, ground_truth) == values[k]
     assert first.compute() == pytest.approx(np.mean(values[:4]))
-    first.merge(second)
+    first.merge_state(second)
     assert (first.count, first.compute()) == (6, pytest.approx(np.mean(values)))
     first.reset()
     with pytest.raises(BadInput, match="no pair yet"):
         first.compute()
-    with pytest.raises(BadInput, match="cannot merge"):
-        first.merge(catalogue.measures.make("dice" if name != "dice" else "iou").stream())
+    with pytest.raises(BadInput, match="cannot be merged"):
+        first.merge_state(Metric("dice" if name != "dice" else "iou"))
 
 
 def test_a_batch_counts_as_its_pairs() -> None:
@@ -69,58 +70,64 @@ def test_a_batch_counts_as_its_pairs() -> None:
     ground_truth[:, :, :2] = prediction[:2, :, :2] = True
     ground_truth[0] = prediction[0] = True  # one large object must not count more
     for batch in (np.s_[:], np.s_[:, 0]):
-        running = catalogue.measures.make("iou").stream()
-        assert running.update(ground_truth[batch], prediction[batch]) == 0.5
+        running = Metric("iou")
+        assert running.update(prediction[batch], ground_truth[batch]) == 0.5
         assert (running.compute(), running.count) == (0.5, 4)
         assert running.update(preds=prediction[batch], target=ground_truth[batch]) == 0.5
 
 
-def test_a_volume_is_one_pair_where_that_is_said() -> None:
-    ground_truth, prediction = np.ones((3, 4, 4), bool), np.ones((3, 4, 4), bool)
-    prediction[0] = False
-    running = catalogue.measures.make("iou").stream(dimensions=3)
-    assert running.update(ground_truth, prediction) == pytest.approx(2 / 3)
+def test_a_volume_is_one_pair() -> None:
+    ground_truth, prediction = np.ones((1, 3, 4, 4), bool), np.ones((1, 3, 4, 4), bool)
+    prediction[0, 0] = False
+    running = Metric("iou")
+    assert running.update(prediction, ground_truth) == pytest.approx(2 / 3)
     assert running.count == 1
-    assert catalogue.measures.make("hd95").stream().dimensions == 3
 
 
-def test_wrong_shapes_and_missing_arguments_are_refused() -> None:
-    running = catalogue.measures.make("iou").stream()
-    with pytest.raises(BadInput, match="a pair has 2 axes and a batch one more"):
-        running.update(np.ones((2, 3, 4, 4)), np.ones((2, 3, 4, 4)))
-    with pytest.raises(BadInput, match="number of masks: 2 and 3"):
+def test_masks_are_taken_as_they_are() -> None:
+    ground_truth, prediction, _ = (Mask.of(a) for a in pair(2))
+    assert Metric("iou").update(prediction, ground_truth) == mask_measure("iou")(
+        ground_truth, prediction, None
+    )
+
+
+def test_wrong_shapes_are_refused() -> None:
+    running = Metric("iou")
+    with pytest.raises(BadInput, match=r"masks are \(H, W\)"):
+        running.update(np.ones((2, 3, 1, 4, 4)), np.ones((2, 3, 1, 4, 4)))
+    with pytest.raises(BadInput, match=r"differ in shape: \(2, 4, 4\) and \(3, 4, 4\)"):
         running.update(np.ones((2, 4, 4)), np.ones((3, 4, 4)))
-    with pytest.raises(BadInput, match="needs ground_truth and prediction"):
-        running.update(np.ones((4, 4)))
 
 
 @pytest.mark.parametrize("name", ["iou", "dice", "precision", "boundary-iou"])
-def test_a_stream_can_be_sent_to_another_process_and_back(name: str) -> None:
-    running = catalogue.measures.make(name).stream()
+def test_metrics_and_measures_can_be_sent_to_another_process_and_back(name: str) -> None:
+    running = Metric(name)
     running.update(np.ones((2, 4, 4)), np.ones((2, 4, 4)))
     again = pickle.loads(pickle.dumps(running))
-    again.merge(running)
+    again.merge_state(running)
     assert (again.count, again.compute()) == (4, running.compute())
+    measure = catalogue.measures.make(name)
+    assert pickle.loads(pickle.dumps(measure)) is measure
 
 
 def test_tensors_of_bfloat16_are_read() -> None:
     torch = pytest.importorskip("torch")
-    running = catalogue.measures.make("iou").stream()
     ones = torch.ones(2, 4, 4, dtype=torch.bfloat16)
-    assert running.update(ones, ones > 0) == 1.0
+    assert Metric("iou").update(ones, ones > 0) == 1.0
     assert catalogue.measures.make("iou")(ones[0], ones[0]) == 1.0
 
 
 @pytest.mark.parametrize("name", ["hd95", "nsd", "redrawn-path"])
-def test_a_stream_ignores_pixels_of_measures_in_millimetres_too(name: str) -> None:
+def test_a_metric_ignores_pixels_of_measures_in_millimetres_too(name: str) -> None:
     measure = catalogue.measures.make(name)
     sides = 2 if 2 in measure.dimensions else 3
     ground_truth, prediction, ignore = (
         plane if sides == 2 else np.stack([plane] * 3) for plane in pair(3)
     )
     within = np.where(ignore, ~ground_truth, ground_truth)
-    running = measure.stream(sides)
+    running = Metric(name)
     masks = [Mask.of(a) for a in (ground_truth, prediction, ignore)]
     wanted = mask_measure(name, (1.0,) * sides)(*masks)
-    assert running.update(ground_truth, prediction, ignore) == wanted
-    assert running.update(within, prediction, ignore) == wanted
+    batch = [a[None] for a in (prediction, ground_truth, ignore)]
+    assert running.update(*batch) == wanted
+    assert running.update(batch[0], within[None], batch[2]) == wanted
