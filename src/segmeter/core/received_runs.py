@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from segmeter.core.errors import NotFound
@@ -22,18 +21,11 @@ if TYPE_CHECKING:
     from segmeter.core.scenes import Dataset
 
 
-@dataclass(frozen=True, slots=True)
-class _Gate:
-    """Which Python files and addresses may be used: all, or those that a person named."""
-
-    everything: bool
-    named: frozenset[str] = frozenset()
-
-
 _MARKS = re.compile(r"[=,&?]")
-_OPEN = _Gate(everything=True)
-_process: _Gate = _OPEN  # for all threads; narrowed by the command line
-_here: ContextVar[_Gate | None] = ContextVar("received", default=None)
+# Python files and addresses that a person named, and whether all others may be used as well.
+_named: frozenset[str] = frozenset()
+_open = True  # for all threads; narrowed by the command line
+_here: ContextVar[bool | None] = ContextVar("open", default=None)
 
 
 @contextmanager
@@ -45,8 +37,7 @@ def received(active: bool = True) -> Iterator[None]:
     Traceback (most recent call last):
     segmeter.core.errors.NotFound: the model 'theirs.py:Net' is a Python file, ...
     """
-    gate = _Gate(False, _current().named) if active else _OPEN
-    before = _here.set(gate)
+    before = _here.set(not active)
     try:
         yield
     finally:
@@ -60,14 +51,15 @@ def contacts_only(words: Iterable[str]) -> Iterator[None]:
     >>> with contacts_only(["run", "noc", "--model=mine.py:Net?side=9"]):
     ...     check_chosen("model", "mine.py:Net")
     """
-    global _process
+    global _named, _open
     given = list(words)  # `--model=mine.py:Net?side=9` holds `mine.py:Net`
     parts = (part for word in given for part in (word.partition("=")[2], *_MARKS.split(word)))
-    before, _process = _process, _Gate(False, frozenset((*given, *parts)))
+    before = _named, _open
+    _named, _open = frozenset((*given, *parts)), False
     try:
         yield
     finally:
-        _process = before
+        _named, _open = before
 
 
 def check_chosen(kind: str, name: str) -> None:
@@ -79,8 +71,7 @@ def check_chosen(kind: str, name: str) -> None:
     Traceback (most recent call last):
     segmeter.core.errors.NotFound: the model 'theirs.pth' is a file or an address, ...
     """
-    gate = _current()
-    if gate.everything or name in gate.named:
+    if _all_allowed() or name in _named:
         return
     python = "a Python file, and reading a run runs none"
     what = python if ".py:" in name else "a file or an address, and reading a run opens none"
@@ -96,13 +87,8 @@ def may_contact(address: str) -> bool:
     ...     may_contact("s3://bucket/data/grabcut"), may_contact("s3://bucket/other")
     (True, False)
     """
-    gate = _current()
-    wanted = address.rstrip("/")
-    return gate.everything or any(
-        wanted == known.rstrip("/") or wanted.startswith(f"{known.rstrip('/')}/")
-        for known in gate.named
-        if "://" in known
-    )
+    below = tuple(f"{known.rstrip('/')}/" for known in _named if "://" in known)
+    return _all_allowed() or f"{address.rstrip('/')}/".startswith(below)
 
 
 def check_names(plan: Plan, chosen: Plan | None = None) -> None:
@@ -152,14 +138,15 @@ def check_data(plan: Plan, name: str, made: Dataset, address: str) -> None:
     segmeter.core.errors.NotFound: the data of 'mini' is not what 'runs/sent' was run on
     """
     noted = plan.fingerprints.get(name, "")
-    if not noted and _current().everything:
+    if not noted and _all_allowed():
         return
     if not noted or made.fingerprint() != noted:
         raise NotFound(f"the data of '{name}' is not what '{address}' was run on")
 
 
-def _current() -> _Gate:
-    return _here.get() or _process
+def _all_allowed() -> bool:
+    here = _here.get()
+    return _open if here is None else here
 
 
 def _texts(value: object) -> Iterator[str]:
