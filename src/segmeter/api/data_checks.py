@@ -26,7 +26,7 @@ from segmeter.core.sections import (
     Table,
 )
 from segmeter.core.videos import FrameMasks, Video
-from segmeter.core.wording import counted
+from segmeter.core.wording import counted, some
 from segmeter.datasets.volumes.cases import FileVolume
 from segmeter.models.volumes.slices import prepared, turned_mask
 from segmeter.report.page import Page, render
@@ -73,12 +73,10 @@ class VolumeFacts:
 
     def sentence(self) -> str:
         """One line for a terminal."""
-        organs = [f"{name} {ml:.1f} ml" for name, ml in list(self.organs_ml.items())[:_ORGANS]]
-        more = len(self.organs_ml) - _ORGANS
-        organs += [f"and {more} more"] if more > 0 else []
+        organs = some([f"{name} {ml:.1f} ml" for name, ml in self.organs_ml.items()], _ORGANS)
         seen = f"{self.modality or 'modality unknown'}, shown from {self.window}"
         of = f" of patient {self.patient}" if self.patient else ""
-        return f"{self.scene}{of}: {self.size}, {self.spacing}; {seen}; {', '.join(organs)}"
+        return f"{self.scene}{of}: {self.size}, {self.spacing}; {seen}; {organs}"
 
 
 def _warnings(scene: Volume, modality: str, low: float, high: float) -> Iterator[str]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.sections import Axis, Chart, Line
-from segmeter.core.wording import counted
+from segmeter.core.wording import counted, joined
 from segmeter.datasets import label_files
 from segmeter.measures.boundaries import boundary_counts, morphological_f
 from segmeter.measures.hierarchies import partition_at
@@ -115,8 +115,7 @@ def check_file(flag: str, path: str | Path | None, *endings: str) -> None:
     if path is None:
         return
     if Path(path).suffix not in endings:
-        known = " or ".join(filter(None, (", ".join(endings[:-1]), endings[-1])))
-        raise BadInput(f"{flag} '{path}' must end in {known}")
+        raise BadInput(f"{flag} '{path}' must end in {joined(endings, 'or')}")
     if not Path(path).parent.is_dir():
         raise BadInput(f"{flag} '{path}': there is no folder '{Path(path).parent}'")
 

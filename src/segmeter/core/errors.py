@@ -7,6 +7,8 @@ import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
+from segmeter.core.wording import joined
+
 
 class SegmeterError(Exception):
     """Base class of all errors that segmeter raises; the message is one sentence.
@@ -76,9 +78,8 @@ def check_choice(what: str, given: str, known: Iterable[str]) -> None:
     """
     words = list(known)
     if given not in words:
-        *most, last = words
-        choice = f"{', '.join(most)} or {last}" if most else last
-        raise BadInput(f"no {what} '{given}';{suggestion(str(given), words)} it is {choice}")
+        hint = suggestion(str(given), words)
+        raise BadInput(f"no {what} '{given}';{hint} it is {joined(words, 'or')}")
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

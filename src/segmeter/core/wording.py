@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 
 def counted(count: int, noun: str) -> str:
     """A count and its noun.
@@ -12,6 +14,26 @@ def counted(count: int, noun: str) -> str:
     same = count == 1 or noun.endswith("series")
     ending = "" if same else "es" if noun.endswith(("s", "x")) else "s"
     return f"{count} {noun}{ending}"
+
+
+def joined(words: Iterable[str], last: str = "and") -> str:
+    """Words as a sentence lists them.
+
+    >>> joined(["a", "b", "c"]), joined(["a", "b"], "or"), joined(["a"])
+    ('a, b and c', 'a or b', 'a')
+    """
+    *most, end = [*words] or [""]
+    return f"{', '.join(most)} {last} {end}" if most else end
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """The first few names, and how many more there are.
+
+    >>> some(["a", "b", "c"], 2), some(["a", "b"], 2)
+    ('a, b and 1 more', 'a, b')
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def signed(value: float, digits: int) -> str:

@@ -17,6 +17,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.plans import display_names
 from segmeter.core.scenes import Scene
 from segmeter.core.videos import FrameMasks, Video
+from segmeter.core.wording import some
 from segmeter.datasets.coco_json import CocoImage
 from segmeter.datasets.volumes.cases import FileVolume
 from segmeter.export.formats import FORMATS, ExportedMask, Format, png_bytes
@@ -85,8 +86,7 @@ def export_masks(
                 continue
             written += [MaskFile(path, m.scene, m.target, m.image, m.mask.area) for m in masks]
     if refused:
-        more = f" and {len(refused) - _FEW} more" if len(refused) > _FEW else ""
-        left, why = ", ".join([*refused][:_FEW]) + more, next(iter(refused.values()))
+        left, why = some([*refused], _FEW), next(iter(refused.values()))
         raise BadInput(f"masks written: {len(written)}, and none of {left}: {why}") from why
     return written
 

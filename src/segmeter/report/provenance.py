@@ -18,7 +18,7 @@ from segmeter.core.plans import display_names
 from segmeter.core.received_runs import received
 from segmeter.core.sections import Column, Note, Section, Table
 from segmeter.core.seeds import fingerprint
-from segmeter.core.wording import counted
+from segmeter.core.wording import counted, some
 from segmeter.report.exports import latex_text
 from segmeter.store import Run
 
@@ -52,7 +52,7 @@ def missing(run: Results) -> Section:
     rows += [
         [
             model,
-            f"{names.get(dataset, dataset)}: {_named(scenes)}",
+            f"{names.get(dataset, dataset)}: {some(scenes, _FEW)}",
             "not run yet; the same command resumes the run",
         ]
         for (model, dataset), scenes in lacking.items()
@@ -115,7 +115,7 @@ def unfinished(run: Run) -> list[str]:
                 "the same command resumes the run")  # fmt: skip
             sentences.append(
                 f"Unfinished: {short(label)} has no result for {len(scenes)} of {total} scenes of "
-                f"{names.get(dataset, dataset)}: {_named(scenes)} ({why}; {remedy})."
+                f"{names.get(dataset, dataset)}: {some(scenes, _FEW)} ({why}; {remedy})."
             )
     return list(dict.fromkeys(sentences))
 
@@ -167,13 +167,6 @@ def _jobs_without_rows(run: Results) -> int:
         f"select count(distinct (model, dataset, scene)) as jobs from {run.objects}"
     ).to_pylist()
     return noted[-1] - found["jobs"] if noted else 0
-
-
-def _named(scenes: Sequence[str]) -> str:
-    """A few names, and how many more."""
-    if len(scenes) <= _FEW:
-        return ", ".join(scenes)
-    return f"{', '.join(scenes[:_FEW])} and {len(scenes) - _FEW} more"
 
 
 def _plan_table(run: Results) -> Table:

@@ -22,6 +22,7 @@ from typing import Any
 from segmeter.core.errors import BadInput, NotFound, RunConflict, SegmeterError
 from segmeter.core.plans import Job, Plan, in_words
 from segmeter.core.rows import ERROR_ROWS, Schema
+from segmeter.core.wording import some
 from segmeter.runtime.redaction import redacted
 from segmeter.store.compacted_files import CompactedFile, group_rows, groups_of, stored_file
 from segmeter.store.job_files import decode, encode
@@ -62,8 +63,8 @@ class RunFolder:
             below = sorted(_found(folder.place, "", _DEEP)) if inside else []
             advice = "'segmeter run' makes one"
             if below:
-                more = f" and {len(below) - 5} more" if len(below) > 5 else ""
-                advice = f"name one of the runs in it: {quoted_list(below[:5])}{more}"
+                named = some([f"'{name}'" for name in below], 5)
+                advice = f"name one of the runs in it: {named}"
             raise NotFound(f"'{folder.address}' is not a run ({what}); {advice}")
         return folder
 
