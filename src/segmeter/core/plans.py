@@ -105,14 +105,6 @@ class Plan:
         """Names of the fields in which two plans differ."""
         return [f.name for f in fields(self) if getattr(self, f.name) != getattr(other, f.name)]
 
-    def differs_in_words(self, other: Plan) -> str:
-        """Names of the differing fields in words.
-
-        >>> Plan("noc", (Spec("disc"),), ()).differs_in_words(Plan("noc", (), (), rounds=3))
-        'models or methods, rounds'
-        """
-        return ", ".join(map(in_words, self.differs_in(other)))
-
 
 def in_words(field: str) -> str:
     """The name of a plan's field as people call it.

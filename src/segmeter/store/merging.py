@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from segmeter.core.errors import BadInput, RunConflict
-from segmeter.core.plans import Plan
+from segmeter.core.plans import Plan, in_words
 from segmeter.core.rows import ERROR_ROWS, Schema
 from segmeter.store.compacted_files import JobRows, job_of
 from segmeter.store.compaction import compact, drop_copies, jobs_of, put_jobs
@@ -88,7 +88,7 @@ def _refuse_other_plans(folders: Sequence[RunFolder]) -> None:
     first, *others = folders
     for other in others:
         if other.plan.id != first.plan.id:
-            named = other.plan.differs_in_words(first.plan)
+            named = ", ".join(map(in_words, other.plan.differs_in(first.plan)))
             raise RunConflict(
                 f"'{other.address}' and '{first.address}' were made by different plans (different "
                 f"{named}); only runs of one plan can be merged, 'segmeter compare' reads several"
