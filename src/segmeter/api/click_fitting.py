@@ -31,8 +31,6 @@ _SETS = (
     ("DAVIS", "davis", "DAVIS"),
     ("COCO", "coco-mval", "COCO_MVal"),
 )
-_KEPT = "mistakes.json.gz"
-_BEGIN, _END = "<!-- calibration -->", "<!-- end -->"
 
 
 def fit_published_clicks(
@@ -43,14 +41,12 @@ def fit_published_clicks(
     weights: str | Path | None = None,
     models: Sequence[str] = (),
     scenes: int = 24,
-    prior: str | Path | None = None,
-    page: str | Path | None = None,
-    kept: str | Path | None = None,
     tell: Tell = silent,
 ) -> str:
     """Fit the click prior to the tables of RClicks, hold out each dataset in turn.
 
-    Writes tables, figures and `prior.json`; returns the tables as Markdown.
+    Writes figures, `calibration.md` and `prior.json`, and keeps error regions for the next call;
+    returns the tables as Markdown.
 
     Parameters
     ----------
@@ -58,8 +54,6 @@ def fit_published_clicks(
         Folder with the tables `*_per_image.csv`.
     models, scenes
         Models whose error regions later rounds are fitted on, and images per dataset for that.
-    prior, page, kept
-        Files for the numbers, for the tables (between marks), and for the error regions.
     """
     folder, made = Path(tables), Path(out)
     if not folder.is_dir():
@@ -73,8 +67,8 @@ def fit_published_clicks(
     masks = {name: _masks(place, dataset, file) for name, dataset, file in _SETS}
     sets = {name: first_clicks.read_cases(seen[name], masks[name]) for name in seen}
     made.mkdir(parents=True, exist_ok=True)
-    held_in = Path(kept or made / _KEPT)
-    error_regions = _error_regions(place, weights, models, scenes, held_in, tell)
+    kept = made / "mistakes.json.gz"
+    error_regions = _error_regions(place, weights, models, scenes, kept, tell)
     whole = first_clicks.fit([case for cases in sets.values() for case in cases])
     tell(f"fitted on {whole.targets} targets")
     held = []
@@ -89,17 +83,11 @@ def fit_published_clicks(
             keys += correction_clicks.recovered(rows, areas)
         tell(f"later rounds: {len(keys)} keys against {len(error_regions)} error regions")
         later = correction_clicks.fit_correction_clicks(keys, error_regions, whole.numbers)
-    files = Path(prior or made / "prior.json"), Path(page or made / "calibration.md")
-    return _write(held, whole, later, made, *files)
+    return _write(held, whole, later, made)
 
 
 def fit_clicks(
-    clicks: str | Path,
-    datasets: Sequence[str],
-    out: str | Path,
-    *,
-    data: str | Path | None = None,
-    prior: str | Path | None = None,
+    clicks: str | Path, datasets: Sequence[str], out: str | Path, data: str | Path | None = None
 ) -> str:
     """Fit the click prior to the first clicks of a file, such as a study's.
 
@@ -110,12 +98,9 @@ def fit_clicks(
         raise BadInput("--clicks needs --dataset: the images that the clicks are on")
     cases = first_clicks.cases_of(read_clicks(Path(clicks)), clicked_datasets(datasets, data))
     whole = first_clicks.fit(cases)
-    file = Path(out) / "prior.json" if prior is None else Path(prior)
-    write_file(file, held_out.prior_json([], whole, None).encode())
-    many = sum(case.clicks for case in cases)
-    return (
-        f"fitted on {many} clicks on {whole.targets} targets\n\n{held_out.fitted_table([], whole)}"
-    )
+    write_file(Path(out) / "prior.json", held_out.prior_json([], whole, None).encode())
+    many, table = sum(case.clicks for case in cases), held_out.fitted_table([], whole)
+    return f"fitted on {many} clicks on {whole.targets} targets\n\n{table}"
 
 
 def fit_costs(log: str | Path, out: str | Path | None = None, tell: Tell = silent) -> FittedCosts:
@@ -160,17 +145,12 @@ def cost_facts(found: FittedCosts) -> dict[str, Any]:
 
 
 def _write(
-    held: list[held_out.HeldOut],
-    whole: first_clicks.Fit,
-    later: CorrectionFit | None,
-    out: Path,
-    prior: Path,
-    page: Path,
+    held: list[held_out.HeldOut], whole: first_clicks.Fit, later: CorrectionFit | None, out: Path
 ) -> str:
     """Write the numbers, the tables and the figures; the tables are returned."""
     text = held_out.markdown(held, whole, later)
-    write_file(prior, held_out.prior_json(held, whole, later).encode())
-    _put(text, page)
+    write_file(out / "prior.json", held_out.prior_json(held, whole, later).encode())
+    write_file(out / "calibration.md", text.encode())
     charts = {name: held_out.charts_of(held, name) for name in ("nss", "pde")}
     charts |= {} if later is None else {"later": held_out.charts_of_later(later)}
     for name, panels in charts.items():
@@ -205,15 +185,3 @@ def _error_regions(
     if found:
         correction_clicks.write_proxy_errors(kept, found)
     return found
-
-
-def _put(text: str, path: Path) -> None:
-    """Write a new page, or replace the text between the marks of an old one."""
-    if not path.is_file():
-        write_file(path, text.encode())
-        return
-    before, mark, rest = path.read_text(encoding="utf-8").partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    if not mark or not end:
-        raise BadInput(f"'{path}' has no marks {_BEGIN} and {_END} to put the tables between")
-    write_file(path, f"{before}{_BEGIN}\n\n{text}\n{_END}{after}".encode())

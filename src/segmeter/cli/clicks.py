@@ -154,11 +154,6 @@ def fit(
     out: Annotated[Path, options.out_option("Folder for figures, tables and numbers.")] = Path(
         "calibration"
     ),
-    prior: Annotated[Path | None, Option(help="Write the fitted parameters to this file.")] = None,
-    page: Annotated[
-        Path | None, Option(help="Insert the tables between the marks of this page.")
-    ] = None,
-    kept: Annotated[Path | None, Option(help="Cache file for the models' error regions.")] = None,
 ) -> None:
     """Fit the click prior with leave-one-dataset-out validation; write tables and figures.
 
@@ -171,14 +166,13 @@ def fit(
     Example: `segmeter clicks fit --click-tables TABLES --data DATA --weights WEIGHTS -m mobile-sam`
     """
     if clicks is not None:
-        typer.echo(api.click_fitting.fit_clicks(clicks, dataset or (), out, data=data, prior=prior))
+        typer.echo(api.click_fitting.fit_clicks(clicks, dataset or (), out, data))
         return
     if click_tables is None:
         raise segmeter.BadInput("give --click-tables, or --clicks with --dataset")
     text = api.click_fitting.fit_published_clicks(
-        click_tables, out, data=data, weights=weights, models=model or (), scenes=scenes,
-        prior=prior, page=page, kept=kept, tell=say,
-    )  # fmt: skip
+        click_tables, out, data=data, weights=weights, models=model or (), scenes=scenes, tell=say
+    )
     typer.echo(f"{text}\nfigures are in {out}")
 
 
