@@ -51,8 +51,6 @@ class Execution(TypedDict, total=False):
         line per job; False: nothing), or a `segmeter.api.progress.Bar`.
     failures
         `"warn"` warns if some jobs fail and raises if all do; `"keep"` does neither.
-    first_scenes
-        Scenes to run before all others.
     """
 
     workers: int | None
@@ -65,7 +63,6 @@ class Execution(TypedDict, total=False):
     trust: bool
     progress: bool | Bar | None
     failures: Literal["warn", "keep"]
-    first_scenes: Sequence[str]
 
 
 def evaluate(
@@ -225,7 +222,6 @@ def _run(plan: Plan, objects: Objects, out: str | Path | None, roots: Roots, how
                 progress=progress, again=how.get("rerun_changed", False), add=add,
                 trust=bool(trust), executor=executor, prewarmed=prewarmed, shard=shard,
                 address=how.get("ray_address"), tell=progress.say,
-                soonest=how.get("first_scenes", ()),
             )  # fmt: skip
     run = Run.open(place, roots, trust=True)
     run.tally = tally

@@ -25,7 +25,6 @@ _REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "video": ("mini-video", {"benchmark": "video", "rounds": 3, "protocols": "corrected"}),
 }  # fmt: skip
 _VOLUME_NETWORKS = ("litemedsam", "mobile-sam")
-_SMALL = ("moon",)  # a scene with one target: its rows come first, and soon
 _SOON = 6  # seconds that a source of weights has to answer
 
 
@@ -49,9 +48,8 @@ def demo(
     tell(f"running {names[0]} and {names[1]} on the built-in {what}: {why}")
     data, request = _REQUESTS[what]
     return evaluate(
-        names, data, out=out or _folder_for(names),
-        weights=weights, workers=None, progress=progress, failures="keep", first_scenes=_SMALL,
-        **request,
+        names, data, out=out or _folder_for(names), weights=weights, workers=None,
+        progress=progress, failures="keep", **request,
     )  # fmt: skip
 
 

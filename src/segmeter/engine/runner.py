@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -63,7 +63,6 @@ def run_plan(
     shard: tuple[int, int] = (1, 1),
     tell: Callable[[str], None] = lambda sentence: None,
     prewarmed: PrewarmedWorkers | None = None,
-    soonest: Sequence[str] = (),
 ) -> Tally:
     """Run a plan into a folder or an address, or resume where an earlier command stopped.
 
@@ -81,8 +80,8 @@ def run_plan(
         Who does the jobs, by name, and the Ray cluster that does; by default `workers` decide.
     shard
         Which of how many shards of the jobs to run, for several machines with a run each.
-    prewarmed, soonest
-        Processes started already, to be used as workers; scenes that are run first.
+    prewarmed
+        Processes started already, to be used as workers.
     """
     built, added = Built(roots, objects), plan if add else None
     with _claimed(plan, out, built, add, trust) as (folder, plan, datasets):
@@ -90,7 +89,6 @@ def run_plan(
         finished = finished_before(folder, jobs, plan, built, tell, again, added, trust)
         ours = jobs[shard[0] - 1 :: shard[1]]
         left = [job for job in ours if job.id not in finished]
-        left.sort(key=lambda job: job.scene not in soonest)
         if workers is None:
             workers = len(left) if executor == "ray" or address else default_workers(plan)
         count = 0 if objects else min(workers, len(left))
