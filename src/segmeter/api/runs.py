@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -317,15 +316,11 @@ class Run(StoredRun):
         With `objects`, which way of annotating so many takes least, and with `hourly_rate` its
         price. Missing scenes come first.
         """
-        from segmeter.report.writing import answer_of
+        from segmeter.report.writing import answer_of, titled
 
-        split, made = next(iter(self._reports.items()), (_Split(), None))
-        if objects is not None:
-            made = self._added_sections(_Split(objects=objects, hourly_rate=hourly_rate))
-        elif made and split.objects is not None:
-            made = made[1:]  # behind the costs
-        answer = answer_of(made or self._report_sections(_Split()))
-        return "\n".join(filter(None, (*self.unfinished(), answer)))
+        split = _Split(objects=objects, hourly_rate=hourly_rate)
+        made = self.sections() if objects is None else self._added_sections(split)
+        return "\n".join(filter(None, (*self.unfinished(), answer_of(titled(self, made)))))
 
     def cost(
         self,
@@ -379,16 +374,14 @@ class Run(StoredRun):
         return place
 
     def _report_sections(self, split: _Split) -> list[Section]:
-        """The sections of the report, computed once for each choice of options."""
+        """The sections of the report."""
         from segmeter.report.writing import sections_of
 
         if split.hourly_rate is not None and split.objects is None:
             raise BadInput("--hourly-rate needs --objects; say how many objects")
-        if split not in self._reports:
-            added = self._added_sections(split)
-            costs = 0 if split.objects is None else 1  # the sections that come first
-            self._reports[split] = sections_of(self, added[costs:], added[:costs])
-        return self._reports[split]
+        added = self._added_sections(split)
+        costs = 0 if split.objects is None else 1  # the sections that come first
+        return sections_of(self, added[costs:], added[:costs])
 
     def _added_sections(self, split: _Split) -> list[Section]:
         """Sections for the cost of `objects` and for results by group."""
@@ -405,10 +398,6 @@ class Run(StoredRun):
             name = self.plan.benchmark
             raise BadInput(f"--objects: benchmark '{name}' has no total of a person's time")
         return [with_titles(section, display_names(self.plan.datasets)) for section in found]
-
-    @cached_property
-    def _reports(self) -> dict[_Split, list[Section]]:
-        return {}
 
     def export(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from segmeter.core.catalogue import short
 from segmeter.core.plans import display_names, with_titles
 from segmeter.core.received_runs import received
 from segmeter.core.sections import Answer, Block, Note, Section
-from segmeter.core.wording import counted
+from segmeter.core.wording import counted, joined
 from segmeter.report.exports import Format, exported, objects_csv
 from segmeter.report.page import Page, render
 from segmeter.report.provenance import missing, provenance, rounds_text, unfinished
@@ -68,12 +68,17 @@ def sections_of(
     run: Run, more: Sequence[Section] = (), first: Sequence[Section] = ()
 ) -> list[Section]:
     """The benchmark's own sections, more before and after, what is missing, and provenance."""
+    made = titled(run, [*first, *run.sections(), *more])
+    return [*warned(run, made), missing(run), provenance(run)]
+
+
+def titled(run: Run, sections: Sequence[Section]) -> list[Section]:
+    """Sections with models and datasets under their short names."""
     models = {name: short(name) for name in map(str, run.plan.segmenters)}
     shown = models if len({*models.values()}) == len(models) else {}
     shown |= display_names(run.plan.datasets)
     titles = {name: title for name, title in shown.items() if name != title}
-    made = [with_titles(s, titles) if titles else s for s in (*first, *run.sections(), *more)]
-    return [*warned(run, made), missing(run), provenance(run)]
+    return [with_titles(section, titles) for section in sections]
 
 
 def warned(run: Run, sections: Sequence[Section]) -> list[Section]:
@@ -90,12 +95,12 @@ def page_of(run: Run, sections: Sequence[Section]) -> Page:
     if len(set(models)) < len(models):  # options tell them apart
         models = [short(str(spec)) for spec in plan.segmenters]
     users = [str(user) for user in plan.users]
-    shown = _listed(users) if len(users) < 5 else f"{users[0]} and {len(users) - 1} others"
+    shown = joined(users) if len(users) < 5 else f"{users[0]} and {len(users) - 1} others"
     with received(not run.trust):
         entry = catalogue.benchmarks.entry(plan.benchmark)
     commands = run.provenance["commands"]
     return Page(
-        title=f"{plan.benchmark}: {_listed(models)} on {_listed(names.values())}",
+        title=f"{plan.benchmark}: {joined(models)} on {joined(names.values())}",
         subtitle=entry.summary,
         facts=[
             _extent(run),
@@ -119,9 +124,3 @@ def _extent(run: Results) -> str:
         return counted(row["scenes"], "image")
     scenes = counted(row["scenes"], "scene")
     return f"{counted(row['objects'], 'object')} in {scenes}" if row["objects"] else scenes
-
-
-def _listed(names: Iterable[str]) -> str:
-    """`a, b and c`."""
-    *most, last = names or [""]
-    return f"{', '.join(most)} and {last}" if most else last

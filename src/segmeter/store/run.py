@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 import pyarrow as pa
 
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Benchmark, Difference, SummaryRow
+from segmeter.core.benchmarks import Benchmark, Difference, SummaryRow, once_per_run
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.plans import Plan
@@ -191,7 +191,10 @@ class Run:
         return [d if self._place(d.first) <= self._place(d.second) else d.turned for d in found]
 
     def sections(self) -> Sequence[Section]:
-        return self._guarded(lambda: self.benchmark.sections(self))
+        """The benchmark's sections of the report; computed once."""
+        return self._guarded(
+            lambda: once_per_run(self, "sections", lambda: self.benchmark.sections(self))
+        )
 
     def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> pa.Table:
         """Run a query over the views `rows` and `errors`; `$name` or `?` stand for parameters.
