@@ -249,6 +249,9 @@ def test_a_full_disk_leaves_nothing_half_written(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "mkdir", lambda *_: full(0))
+    with pytest.raises(DiskFull, match="is full"):
+        place.put("jobs/a", b"in a folder that cannot be made")
     with pytest.raises(DiskFull, match="is full"):
         place.put("a", b"after")
     with pytest.raises(DiskFull, match="is full"):

@@ -118,15 +118,15 @@ class LocalPlace:
         removed by the next holder.
         """
         try:
-            path = self._path(name, make=True)
-            _write_then_rename(path, data, _LEFT_OVER if leased else _UNLEASED)
+            prefix = _LEFT_OVER if leased else _UNLEASED
+            _write_then_rename(self._path(name, make=True), data, prefix)
         except FileNotFoundError as error:
             raise RunGone(
                 f"'{self.address}' was removed while it was being written; give the same command "
                 "again to start over"
             ) from error
         except OSError as error:
-            raise _named(error, str(path.parent)) from error
+            raise _named(error, self.address) from error
 
     def remove(self, name: str) -> None:
         """Remove a file; nothing happens if it is not there."""
