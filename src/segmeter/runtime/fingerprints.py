@@ -327,11 +327,7 @@ _LOCATION = re.compile(rb"\n\x08location\x12(.)", re.DOTALL)  # of protobuf, the
 
 
 def external_data(path: Path) -> list[Path]:
-    """The files next to an ONNX graph that hold its weights; none for other files.
-
-    >>> external_data(Path("nowhere.pt"))
-    []
-    """
+    """The files next to an ONNX graph that hold its weights; none for other files."""
     if path.suffix != ".onnx" or not path.stat().st_size:
         return []
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as graph:
@@ -352,9 +348,6 @@ def source_fingerprint(file: Path, options: Mapping[str, object] | None = None) 
     A file is named by an option's value or by a constant in the source, relative to the working
     directory or to the source; a folder in an option stands for the files below it. Files that the
     source writes, such as logs, do not count unless it also loads them.
-
-    >>> source_fingerprint(Path("nowhere.py"))
-    ''
     """
     if not file.is_file():
         return ""

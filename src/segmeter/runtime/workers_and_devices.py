@@ -37,22 +37,14 @@ if TYPE_CHECKING:
 
 
 def usable_cores() -> int:
-    """Cores this process may run on, fewer than there are where a queue hands them out.
-
-    >>> usable_cores() >= 1
-    True
-    """
+    """Cores this process may run on, fewer than there are where a queue hands them out."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def check_devices(specs: Iterable[Spec]) -> None:
-    """Refuse a GPU that does not exist once, not once per image.
-
-    >>> from segmeter.core.catalogue import Spec
-    >>> check_devices([Spec("mobile-sam", {"device": "cpu"})])
-    """
+    """Refuse a GPU that does not exist once, not once per image."""
     for spec in specs:
         device = str(spec.options.get("device", ""))
         if device.partition(":")[0] == "cuda" and not gpu_names():
@@ -61,11 +53,7 @@ def check_devices(specs: Iterable[Spec]) -> None:
 
 @cache
 def gpu_names() -> tuple[str, ...]:
-    """The GPUs that torch would use, by name; none without a torch that can.
-
-    >>> isinstance(gpu_names(), tuple)
-    True
-    """
+    """The GPUs that torch would use, by name; none without a torch that can."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return ()
@@ -151,11 +139,7 @@ class PrewarmedWorkers:
 
 @contextmanager
 def prewarming(workers: int | None) -> Iterator[PrewarmedWorkers]:
-    """Prewarmed workers where there is a GPU, two each unless their number is given; else none.
-
-    >>> with prewarming(0) as prewarmed:
-    ...     prewarmed.stop()
-    """
+    """Prewarmed workers where there is a GPU, two each unless their number is given; else none."""
     gpus = len(gpu_names())
     prewarmed = PrewarmedWorkers(0 if not gpus else 2 * gpus if workers is None else workers)
     try:
@@ -165,10 +149,7 @@ def prewarming(workers: int | None) -> Iterator[PrewarmedWorkers]:
 
 
 def end_all(processes: Sequence[Process]) -> None:
-    """Stop processes, by force where they do not react.
-
-    >>> end_all([])
-    """
+    """Stop processes, by force where they do not react."""
     for one in processes:
         one.process.terminate()
     for one in processes:
