@@ -25,9 +25,6 @@ Typed = Callable[..., tuple[int, str, str]]
 PLAN = Plan("noc", (Spec("mine"),), (Spec("drawn"),), rounds=1, limit=2)
 
 
-OWN = ("key-given-as-option", "secret-given-as-option")
-
-
 class Telling(Disc):
     """A model whose error gives away everything it was told."""
 
@@ -51,12 +48,12 @@ def contents(place: Place, folder: str = "") -> dict[str, bytes]:
 def test_keys_are_in_no_file_of_a_run(
     s3: str, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From options of the storage, from the environment, and in an address that was typed."""
+    """From the environment, and in an address that was typed."""
     from s3_server import KEY, SECRET
 
-    place = RemotePlace(f"{s3}/{uuid.uuid4().hex}", key=OWN[0], secret=OWN[1])
+    place = RemotePlace(f"{s3}/{uuid.uuid4().hex}")
     address = f"ftp://someone:{SECRET[:9]}@host/x?token=tell-nobody"
-    monkeypatch.setattr(Telling, "said", f"{KEY}, {SECRET}, {address}, {OWN}")
+    monkeypatch.setattr(Telling, "said", f"{KEY}, {SECRET}, {address}")
     monkeypatch.setattr("sys.argv", ["segmeter", "run", "--out", address, KEY, SECRET])
     assert run_plan(PLAN, place, objects={"mine": Telling()}).failed == 1
     write_sections(opened := Run.open(place), sections_of(opened))
@@ -65,7 +62,7 @@ def test_keys_are_in_no_file_of_a_run(
     assert any(name.startswith("errors/") for name in found)
     errors = Run.open(place).sql("select error, detail from errors").to_pylist()
     shown = [repr(errors).encode(), place.address.encode(), repr(place).encode()]
-    for secret in (KEY, SECRET, SECRET[:9], *OWN, "tell-nobody"):
+    for secret in (KEY, SECRET, SECRET[:9], "tell-nobody"):
         assert not [name for name, data in found.items() if secret.encode() in data]
         assert not [text for text in shown if secret.encode() in text]
     assert b"ftp://***@host/x?token=***" in found["provenance.json"]

@@ -208,11 +208,11 @@ def test_a_storage_that_cannot_be_reached_is_a_sentence(
     assert code == 2
     assert "'s3://no-such-bucket/run' cannot be written to" in err
     assert len(err.splitlines()) == 1
+    monkeypatch.setattr("s3fs.S3FileSystem.cachable", False)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     with pytest.raises(ConnectionError, match=r"cannot be used: .*; look at its address"):
-        RemotePlace(f"{s3}/x", endpoint_url="http://127.0.0.1:1", config_kwargs=NO_RETRY).files()
-
-
-NO_RETRY = {"retries": {"max_attempts": 0}, "connect_timeout": 1}
+        RemotePlace(f"{s3}/x").files()
 
 
 def test_links_to_folders_are_refused(tmp_path: Path) -> None:

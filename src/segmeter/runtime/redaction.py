@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 
 from segmeter.core.errors import BadInput
 
@@ -21,7 +20,6 @@ _SECRET_NAME = re.compile(
     r"(?i)(secret|password|passwd|token|credential|(?:access|account|api)_?key)"
 )
 _FSSPEC_NAME = re.compile(r"(?i)fsspec_\w+_(key|secret|token|password|username)")
-_secrets: set[str] = set()
 _SHORT = 8  # a value of fewer letters is no key, and would blot out half a text
 
 
@@ -33,28 +31,14 @@ def redacted(text: str) -> str:
     >>> redacted("https://host/x?X-Amz-Signature=0a1b&page=2")
     'https://host/x?X-Amz-Signature=***&page=2'
     """
-    known = _secrets.union(
+    known = {
         value
         for name, value in os.environ.items()
         if len(value) >= _SHORT and (_SECRET_NAME.search(name) or _FSSPEC_NAME.fullmatch(name))
-    )
+    }
     for value in sorted(known, key=lambda value: (-len(value), value)):
         text = text.replace(value, _BLOT)
     return _AS_OPTION.sub(rf"\1\2{_BLOT}", _IN_ADDRESS.sub(_BLOT, text))
-
-
-def keep_secret(options: Mapping[str, object]) -> None:
-    """Remember the values of a storage's options, to redact them from now on.
-
-    >>> keep_secret({"secret": "open-sesame"})
-    >>> redacted("it was open-sesame")
-    'it was ***'
-    """
-    for value in options.values():
-        if isinstance(value, Mapping):
-            keep_secret(value)
-        elif isinstance(value, str) and len(value) >= _SHORT and "://" not in value:
-            _secrets.add(value)
 
 
 def refuse_credentials(address: str) -> None:

@@ -25,11 +25,7 @@ from segmeter.runtime.redaction import redacted
 
 
 def cache_folder(*names: str) -> Path:
-    """A folder, or a file in it, in the user's cache.
-
-    >>> cache_folder('weights').name
-    'weights'
-    """
+    """A folder, or a file in it, in the user's cache."""
     from platformdirs import user_cache_path
 
     return user_cache_path("segmeter", appauthor=False).joinpath(*names)
@@ -59,11 +55,7 @@ def as_typed(path: str | Path) -> str | Path:
 
 
 def copy_folder(address: str) -> Path:
-    """Folder of the local copy of an address.
-
-    >>> copy_folder("s3://bucket/images/") == copy_folder("s3://bucket/images")
-    True
-    """
+    """Folder of the local copy of an address."""
     return cache_folder("addresses", fingerprint(address.rstrip("/")))
 
 
@@ -105,17 +97,13 @@ def _copied(address: str) -> Path:
     return folder
 
 
-def open_storage(address: str, options: Mapping[str, Any] | None = None) -> tuple[Any, str]:
-    """The file system of an address and the path in it; `options` go to its library.
-
-    >>> open_storage("memory://runs/first")[1]
-    '/runs/first'
-    """
+def open_storage(address: str) -> tuple[Any, str]:
+    """The file system of an address and the path in it."""
     try:
         import fsspec
 
         # Another process may have put something there since: nothing listed is remembered.
-        files, root = fsspec.core.url_to_fs(address, use_listings_cache=False, **(options or {}))
+        files, root = fsspec.core.url_to_fs(address, use_listings_cache=False)
     except (ValueError, ImportError) as error:
         raise NotFound(
             f"'{redacted(address)}' cannot be opened: {redacted(str(error))}; install "
@@ -172,12 +160,7 @@ def _index(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def alone(file: Path) -> Iterator[IO[str]]:
-    """One process at a time, where the system has locks; yields the file that is locked.
-
-    >>> with alone(cache_folder("examples", "lock")) as lock:
-    ...     lock.closed
-    False
-    """
+    """One process at a time, where the system has locks; yields the file that is locked."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "a+") as lock:
         if importlib.util.find_spec("fcntl") is not None:  # not on Windows

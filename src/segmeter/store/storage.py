@@ -10,12 +10,11 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
-from segmeter.runtime.redaction import keep_secret, redacted
+from segmeter.runtime.redaction import redacted
 from segmeter.runtime.remote_files import is_address, open_storage, version_of
 from segmeter.store.local import DiskFull, LocalPlace, StoredFile
 from segmeter.store.write_lock import Lease, file_lease
@@ -30,15 +29,13 @@ _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "r2"}
 class RemotePlace:
     """A folder of a remote storage, whose single writes are whole or nothing.
 
-    Its methods are those of LocalPlace. `options` go to the storage's own library, such as `key`
-    and `secret`; they are handed to workers and never written down.
+    Its methods are those of LocalPlace.
     """
 
-    def __init__(self, address: str, **options: Any) -> None:
-        self._given, self._options = address.rstrip("/"), options
-        keep_secret(options)
+    def __init__(self, address: str) -> None:
+        self._given = address.rstrip("/")
         self.address = redacted(self._given)
-        self._files, self._root = open_storage(self._given, options)
+        self._files, self._root = open_storage(self._given)
         self.shared = "memory" not in _protocols(self._files)
         self._made: set[str] = set()  # folders that exist
 
@@ -46,7 +43,7 @@ class RemotePlace:
         return f"RemotePlace({self.address!r})"
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
-        return partial(RemotePlace, **self._options), (self._given,)
+        return RemotePlace, (self._given,)
 
     def begin(self) -> None:
         self._make_folder(self._root)
