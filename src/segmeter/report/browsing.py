@@ -33,6 +33,7 @@ from segmeter.store import Run
 from segmeter.store.summary_cache import cached_table
 
 PAGE = 50
+_GOAL = 0.9
 _QUALITY = {"iou": "IoU", "dice": "Dice", "jf": "J&F"}
 _FILTERS = ("model", "dataset", "user", "protocol", "class", "size", "result")
 _SORTS = {
@@ -50,11 +51,10 @@ _KEY = ("model", "dataset", "scene", "target", "user", "protocol")
 class Sessions:
     """The sessions of a run, summed up once, asked for a page at a time."""
 
-    def __init__(self, run: Run, goal: float = 0.9) -> None:
+    def __init__(self, run: Run) -> None:
         import duckdb
 
         self.run = run
-        self.goal = goal
         columns = run.columns("rows")
         measure = next((name for name in _QUALITY if name in columns), "")
         if not measure or "target" not in columns:
@@ -69,13 +69,13 @@ class Sessions:
             select model, dataset, scene, target, "user", protocol,
                    min(label) as class, {area} as area,
                    max({measure}) as best, arg_max({measure}, round) as last,
-                   coalesce(min(case when {measure} >= {float(goal)} then round end), max(round))
+                   coalesce(min(case when {measure} >= {_GOAL} then round end), max(round))
                        as rounds,
-                   coalesce(max({measure}), 0) >= {float(goal)} as reached
+                   coalesce(max({measure}), 0) >= {_GOAL} as reached
             from {rows} group by all order by all"""  # fmt: skip
         # Kept, because a run of 1e5 sessions has 1e4 parts to read (perf/browse.py).
         self._connection.register(
-            "made", cached_table(run.state(), f"sessions-{goal:g}", lambda: run.sql(query))
+            "made", cached_table(run.state(), "sessions", lambda: run.sql(query))
         )
         none = "true" if self.volumes else "area is null"  # sizes are COCO's, of images
         self._connection.execute(f"""
@@ -120,7 +120,7 @@ class Sessions:
         return filled(
             "browse.html",
             title=f"Sessions of {PurePath(self.run.address).name}",
-            goal=f"{100 * self.goal:g} % {_QUALITY[self.measure]}",
+            goal=f"{100 * _GOAL:g} % {_QUALITY[self.measure]}",
             measure=_QUALITY[self.measure],
             size="voxels" if self.volumes else "area, px",
             choices=self.choices(),
@@ -149,7 +149,7 @@ class Sessions:
         section = Section(heading, "", [self._replay(key, rows)])
         measure, named = self.measure, _QUALITY[self.measure]
         best = max((row[measure] for row in rows if row[measure] is not None), default=None)
-        rounds = f"{counted(len(rows), 'round')}, goal {100 * self.goal:g} % {named}"
+        rounds = f"{counted(len(rows), 'round')}, goal {100 * _GOAL:g} % {named}"
         reached = "" if best is None else f"best {named} {100 * best:.1f} %"
         facts = [f"protocol {key['protocol']}", rounds if key["user"] else "", reached]
         subtitle = ", ".join(filter(None, (names.get(key["dataset"], key["dataset"]), key["user"])))
@@ -179,7 +179,7 @@ class Sessions:
             )
             for row in rows
         ]
-        return Replay("session", key["scene"], image, frames, ground_truth, self.goal)
+        return Replay("session", key["scene"], image, frames, ground_truth, _GOAL)
 
 
 def _object(scene: str, target: str) -> str:

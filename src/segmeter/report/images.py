@@ -219,6 +219,7 @@ def _step(tenths: int) -> str:
 
 Bytes = npt.NDArray[np.uint8]
 _GOLDEN = 0.6180339887498949
+_OPACITY = 0.55
 
 
 def colour_of(place: int) -> tuple[int, int, int]:
@@ -238,7 +239,7 @@ def css_colour(place: int) -> str:
     return "rgb({},{},{})".format(*colour_of(place))
 
 
-def overlay(pixels: Bytes, masks: Sequence[Mask], opacity: float = 0.55) -> Bytes:
+def overlay(pixels: Bytes, masks: Sequence[Mask]) -> Bytes:
     """The image with all masks over it; smaller ones lie on larger ones, borders are white.
 
     Of masks of equal area the later one lies on top.
@@ -248,7 +249,7 @@ def overlay(pixels: Bytes, masks: Sequence[Mask], opacity: float = 0.55) -> Byte
         mask = masks[place]
         owner[mask.window][mask.bits] = place + 1
     colours = np.array([(0, 0, 0), *map(colour_of, range(len(masks)))], dtype=np.float32)
-    mixed = (1 - opacity) * pixels + opacity * colours[owner]
+    mixed = (1 - _OPACITY) * pixels + _OPACITY * colours[owner]
     shown = np.where((owner > 0)[..., None], mixed, pixels)
     # Pixels whose right or lower neighbour belongs to another mask.
     shown[:, :-1][owner[:, :-1] != owner[:, 1:]] = 255
