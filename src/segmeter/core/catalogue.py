@@ -419,10 +419,8 @@ def module_of(path: Path) -> ModuleType:
         return known
     for name in {name for names in _neighbours.values() for name in names}:
         sys.modules.pop(name, None)  # another folder's module of that name, or an older one
-    spec = importlib.util.spec_from_file_location(title, resolved)
-    if spec is None or spec.loader is None:
-        raise BadInput(f"'{path}' is not a Python file")
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(title)
+    module.__file__ = str(resolved)
     before = set(sys.modules)
     sys.modules[title] = module
     sys.path.insert(0, str(resolved.parent))
