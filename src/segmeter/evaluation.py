@@ -130,12 +130,10 @@ class RunEstimate:
     rows: Sequence[Estimate]
 
     def facts(self) -> dict[str, Any]:
-        """The estimate as JSON can hold it."""
         rows = [asdict(e) | {"each": e.each} for e in self.rows]
         return {"cost": asdict(self.cost), "rows": rows}
 
     def lines(self) -> list[str]:
-        """The estimate in sentences."""
         sentences = []
         titles = display_names([Spec.parse(e.dataset) for e in self.rows])
         for e in self.rows:
@@ -144,8 +142,7 @@ class RunEstimate:
             size = f"{e.rows:.0f} rows and {size_text(e.bytes)} per scene"
             sentences.append(printable(f"{what}; run here on {e.device} in {seconds} s, {size}"))
         cost = self.cost
-        made = {"job": cost.jobs, "encoding": cost.encodings, "prediction": cost.predictions}
-        work = ", ".join(counted(many, noun) for noun, many in made.items())
+        work = f"{counted(cost.jobs, 'job')}, {counted(cost.predictions, 'prediction')}"
         time, hands = time_text(cost.seconds), counted(cost.workers, "worker")
         size = f"{size_text(cost.bytes)} on the disk; nothing was written"
         return [*sentences, work, f"about {time} with {hands} like this machine, {size}"]

@@ -54,8 +54,7 @@ class Estimate:
 class Cost:
     """The cost of a whole plan on a number of workers like the one that was measured."""
 
-    jobs: int
-    encodings: int
+    jobs: int  # each encodes a scene
     predictions: int
     workers: int
     seconds: float
@@ -94,7 +93,7 @@ def run_some(
 
 
 def cost_of(estimates: Sequence[Estimate], plan: Plan, workers: int | None = None) -> Cost:
-    """Jobs, encodings, predictions, seconds and bytes of a whole plan.
+    """Jobs, predictions, seconds and bytes of a whole plan.
 
     Every worker loads every model, all at the same time; nothing is said of what they wait for
     each other.
@@ -105,7 +104,7 @@ def cost_of(estimates: Sequence[Estimate], plan: Plan, workers: int | None = Non
     alone = sum(e.scenes * e.each for e in estimates)
     rows = round(sum(e.scenes * e.rows for e in estimates)) if plan.kind == "model" else 0
     size = round(sum(e.scenes * e.bytes for e in estimates))
-    return Cost(jobs, jobs, rows, count, loading + alone / count, size)
+    return Cost(jobs, rows, count, loading + alone / count, size)
 
 
 def _spread(count: int, wanted: int) -> list[int]:
