@@ -90,7 +90,6 @@ class Parity:
         return {(r.scene, r.target): r.round for r in reversed(self.rounds) if r.iou < 1}
 
     def facts(self) -> dict[str, Any]:
-        """The result as plain data."""
         ious = np.array([r.iou for r in self.rounds])
         logits = [r.logit_difference for r in self.rounds if r.logit_difference is not None]
         worst, noc = self.lowest[0], self.noc_difference
@@ -112,7 +111,6 @@ class Parity:
         }
 
     def lines(self) -> list[str]:
-        """The result in a few lines of text."""
         facts, worst = self.facts(), self.lowest[0]
         sentences = [
             f"{self.a} and {self.b}: mean IoU {facts['iou']:.4f} of {facts['rounds']} masks "

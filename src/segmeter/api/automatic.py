@@ -134,7 +134,6 @@ class _Found:
         self.seconds += seconds
 
     def finish(self) -> None:
-        """The COCO file and the list of all images."""
         info = {"description": f"automatic masks of {self.model}, protocol {self.protocol}"}
         coco = {"info": info, "images": self.images, "annotations": self.annotations,
                 "categories": [{"id": 1, "name": "thing"}]}  # fmt: skip

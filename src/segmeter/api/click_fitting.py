@@ -120,7 +120,6 @@ def fit_costs(log: str | Path, out: str | Path | None = None, tell: Tell = silen
 
 
 def cost_lines(found: FittedCosts) -> list[str]:
-    """Fitted costs in sentences."""
     lines = []
     for name, price in found.prices.items():
         limits = "" if price.low != price.low else f"({price.low:.2f} to {price.high:.2f})"
@@ -134,12 +133,10 @@ def cost_lines(found: FittedCosts) -> list[str]:
 
 
 def cost_facts(found: FittedCosts) -> dict[str, Any]:
-    """Fitted costs as JSON can hold them: None for a limit that is not known."""
-    prices = {}
-    for name, price in found.prices.items():
-        low, high = (None if limit != limit else limit for limit in (price.low, price.high))
-        about = {"seconds": price.value, "low": low, "high": high, "steps": found.steps[name]}
-        prices[name] = about
+    prices = {
+        name: {"seconds": p.value, "low": p.low, "high": p.high, "steps": found.steps[name]}
+        for name, p in found.prices.items()
+    }
     kept = {name: getattr(found, name) for name in ("annotators", "over", "left_out")}
     return {"prices": prices, **kept}
 

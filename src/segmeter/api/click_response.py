@@ -120,7 +120,6 @@ def _write(
     facts: dict[str, Any],
     figures: list[tuple[str, bytes]],
 ) -> None:
-    """The array, the image, the page and the numbers."""
     iou, boundary = (scores.astype(np.float32) for scores in (found.iou, found.boundary_iou))
     np.savez_compressed(out / "click-response.npz", iou=iou, boundary_iou=boundary,
                         low=np.array(found.low), stride=found.stride,

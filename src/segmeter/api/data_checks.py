@@ -72,7 +72,6 @@ class VolumeFacts:
         )
 
     def sentence(self) -> str:
-        """One line for a terminal."""
         organs = some([f"{name} {ml:.1f} ml" for name, ml in self.organs_ml.items()], _ORGANS)
         seen = f"{self.modality or 'modality unknown'}, shown from {self.window}"
         of = f" of patient {self.patient}" if self.patient else ""
@@ -109,7 +108,6 @@ class VideoFacts:
         return cls(scene.id, len(scene), size_in_words(scene.shape[1:]), seen)
 
     def sentence(self) -> str:
-        """One line for a terminal."""
         objects = (f"; object {k} {where} annotated frames" for k, where in self.objects.items())
         return f"{self.scene}: {self.frames} frames of {self.size}{''.join(objects)}"
 

@@ -73,7 +73,6 @@ def weight_sources() -> dict[str, dict[str, str]]:
 
 
 def weights_home() -> Path:
-    """The folder that `fetch` downloads to by default."""
     return weights.home()
 
 

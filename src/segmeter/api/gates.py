@@ -61,7 +61,6 @@ class Gate:
         return not any(line.failed for line in self.lines)
 
     def facts(self) -> dict[str, Any]:
-        """The gate as JSON can hold it."""
         return {"passed": bool(self), "rows": [asdict(line) for line in self.lines]}
 
     def markdown(self) -> str:

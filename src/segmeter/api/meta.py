@@ -29,7 +29,6 @@ class MetaMeasures:
     images: str
 
     def facts(self) -> dict[str, Any]:
-        """The rows as JSON can hold them."""
         kinds = ("sihd", "sabd", "sisd")
         return {"rows": [
             {"measure": row.measure, "protocol": row.protocol, "global": row.overall}

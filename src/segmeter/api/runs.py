@@ -374,7 +374,6 @@ class Run(StoredRun):
         return place
 
     def _report_sections(self, split: _Split) -> list[Section]:
-        """The sections of the report."""
         from segmeter.report.writing import sections_of
 
         if split.hourly_rate is not None and split.objects is None:

@@ -22,8 +22,6 @@ AHEAD = 2  # jobs at a worker: one being done, one whose image is being read
 
 
 class Executor(Protocol):
-    """The interface of an executor."""
-
     @property
     def room(self) -> int:
         """How many more jobs may be submitted now."""

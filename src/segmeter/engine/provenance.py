@@ -52,7 +52,6 @@ def command_entry() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """The processor's name as the system gives it."""
     try:
         with open("/proc/cpuinfo") as file:
             for line in file:

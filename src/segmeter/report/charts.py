@@ -36,8 +36,6 @@ def chart_svg(chart: Chart, palette: Palette, width: int, height: int) -> Markup
 
 
 class _Name(NamedTuple):
-    """A text, its place and its classes."""
-
     text: str
     x: float
     line: float
@@ -45,8 +43,6 @@ class _Name(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """The room that a text takes."""
-
     left: float
     right: float
     line: float

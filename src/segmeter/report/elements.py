@@ -61,7 +61,6 @@ def filled(template: str, **values: Any) -> str:
 
 
 def drawn(macro: str, *values: object) -> Markup:
-    """A drawing by one of the macros of `drawings.html`."""
     draw = getattr(_environment().get_template("drawings.html").module, macro)
     return Markup(str(draw(*values)).strip())
 

@@ -27,8 +27,6 @@ _FEW = 6
 
 @dataclass(frozen=True, slots=True)
 class _Finished:
-    """A job that has rows."""
-
     model: str
     dataset: str
     scene: str
