@@ -92,6 +92,15 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f" did you mean '{near[0]}'?" if near else ""
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, shortened; the kind of error where it has none.
+
+    >>> first_line(ValueError("one\\ntwo")), first_line(KeyboardInterrupt())
+    ('one', 'KeyboardInterrupt')
+    """
+    return str(error).strip().split("\n")[0][:200] or type(error).__name__
+
+
 def raised_at(error: BaseException) -> str:
     """`" (mine.py, line 12)"`: the last line of the user's own code in the traceback of an error.
 

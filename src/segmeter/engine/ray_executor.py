@@ -20,7 +20,7 @@ import ray
 from ray.exceptions import RayError
 
 from segmeter import __version__
-from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.errors import BadInput, SegmeterError, first_line
 from segmeter.core.plans import Job, Plan
 from segmeter.engine.executors import AHEAD, ExecutorSpec, check_shared
 from segmeter.engine.jobs import Built, Outcome, Worker
@@ -191,8 +191,8 @@ class RayExecutor:
             self._again.extend(jobs)
             return []
         self._again.extend(jobs[1:])
-        why = str(error).strip().splitlines()[0]
-        return [Outcome(jobs[0], f"actors that tried it died, {_LOSSES} in all: {why}", str(error))]
+        why = f"actors that tried it died, {_LOSSES} in all: {first_line(error)}"
+        return [Outcome(jobs[0], why, str(error))]
 
 
 def _connect(address: str | None) -> bool:
@@ -205,7 +205,7 @@ def _connect(address: str | None) -> bool:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:
         where = f"no Ray cluster answers at '{address}'" if address else "Ray cannot be started"
-        raise BadInput(f"{where}: {str(error).splitlines()[0]}") from error
+        raise BadInput(f"{where}: {first_line(error)}") from error
     return True
 
 

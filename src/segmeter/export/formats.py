@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import rle
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import BadInput, NotFound, first_line
 from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Scene
@@ -365,10 +365,9 @@ def _dicom_seg(path: Path, masks: Sequence[ExportedMask], scene: Scene, *_: obje
         path.parent.mkdir(parents=True, exist_ok=True)
         made.save_as(path)
     except (ValueError, TypeError, AttributeError, LookupError, NotImplementedError) as error:
-        reason = str(error).split("\n")[0][:120]
         raise BadInput(
-            f"{scene.name}: its series lacks what a DICOM segmentation refers to ({reason}); "
-            "use --format nifti-labels"
+            f"{scene.name}: its series lacks what a DICOM segmentation refers to "
+            f"({first_line(error)}); use --format nifti-labels"
         ) from error
 
 

@@ -19,10 +19,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, first_line
 from segmeter.core.rows import JOB_KEY
 from segmeter.core.seeds import fingerprint
-from segmeter.store.job_files import BAD_FILE, WRITTEN, first_line, provenance_of, written_at
+from segmeter.store.job_files import BAD_FILE, WRITTEN, provenance_of, written_at
 from segmeter.store.storage import Place
 
 COMPACTED_NAME = re.compile(r"compacted-[0-9a-f]{12}-[0-9a-f]{32}\.parquet")

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, first_line
 from segmeter.core.rows import SESSION_ROWS, Kind, Schema
 
 JOB_FILE_NAME = re.compile(r"[0-9a-f]{20}\.parquet")
@@ -128,8 +128,3 @@ def _array(values: Sequence[Any], type_: Any, name: str) -> Any:
         return pa.array(values, type_)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"column '{name}' cannot hold what a row has: {error}") from error
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error message, shortened."""
-    return str(error).strip().split("\n")[0][:200] or type(error).__name__

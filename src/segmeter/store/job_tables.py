@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, first_line
 from segmeter.core.rows import Schema
 from segmeter.store.compacted_files import by_job, groups_of, stored_file
 from segmeter.store.folder import RunFolder
-from segmeter.store.job_files import ARROW_TYPES, BAD_FILE, first_line, kind_of, wrong_types
+from segmeter.store.job_files import ARROW_TYPES, BAD_FILE, kind_of, wrong_types
 from segmeter.store.job_index import DataFile
 
 FILE = "file_"

@@ -18,7 +18,7 @@ import pyarrow as pa
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Benchmark, Difference, SummaryRow, once_per_run
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import BadInput, NotFound, first_line
 from segmeter.core.plans import Plan
 from segmeter.core.received_runs import check_data, received
 from segmeter.core.rows import JOB_KEY, Schema, columns_of_measures, measure_column
@@ -360,8 +360,8 @@ class Run:
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 listed = [source.folder.place.files("jobs") for source in self._sources]
                 if listed == before:
-                    message = str(error).split("\n")[0]
-                    raise BadInput(f"'{self.address}' cannot answer: {message}") from error
+                    why = first_line(error)
+                    raise BadInput(f"'{self.address}' cannot answer: {why}") from error
                 before = listed
                 self._connection = None
                 self._columns.clear()
