@@ -347,7 +347,7 @@ def test_packed_jobs_of_other_weights_are_refused_and_played_anew_one_by_one(sto
     with pytest.raises(RunConflict, match=r"1 of 2 jobs .* other weights .* --rerun-changed"):
         run_plan(plan, storage, objects=old)
     assert score_run(storage, "dice", Roots()) == 1
-    compact(folder, "scores/dice", loose=1)
+    compact(folder, loose=1)
     assert run_plan(plan, storage, objects=old, again=True) == Tally(2, 0, 0)
     assert score_run(storage, "dice", Roots()) == 2  # that of the job played anew was forgotten
 
@@ -357,8 +357,8 @@ def test_scores_are_packed_too(here: RunFolder) -> None:
     assert score_run(here.path, "dice", Roots()) == JOBS
     query = "select model, scene, target, protocol, round, dice from rows order by all"
     before = Run(here).sql(query)
-    compact(here, "scores/dice", loose=1)
-    assert len(here.place.files("scores/dice")) == 2
+    compact(here, loose=1)
+    assert len(here.place.files("jobs")) == 2
     assert Run.open(str(here.path)).sql(query).equals(before)
     assert score_run(here.path, "dice", Roots()) == 0
 
@@ -366,7 +366,10 @@ def test_scores_are_packed_too(here: RunFolder) -> None:
 def test_users_are_added_to_packed_jobs(here: RunFolder) -> None:
     compact(here, loose=1)
     wide = replace(PLAN, users=(Spec("centre-click"), Spec("random-click")))
+    assert score_run(here.path, "dice", Roots()) == JOBS
     assert run_plan(wide, here.path, workers=0, add=True).done == JOBS
+    assert score_run(here.path, "dice", Roots()) == JOBS
+    assert Run.open(str(here.path)).sql("from rows where dice is null").num_rows == 0
     users = Run.open(str(here.path)).sql('select distinct "user" as u from rows').num_rows
     assert users == 2
 

@@ -168,20 +168,19 @@ def test_salvaging_keeps_the_packs_that_a_join_was_made_of(
     assert facts(out).equals(want)
 
 
-def test_scores_of_jobs_that_are_run_again_do_not_come_back_from_a_copy(
+def test_scores_are_newer_than_a_copy_without_them_and_older_than_rows_of_a_later_run(
     plain: Path, tmp_path: Path
 ) -> None:
     out = Path(shutil.copytree(plain, tmp_path / "run"))
     assert score_run(out, "dice", Roots()) == JOBS
-    shutil.copytree(out / "scores", tmp_path / "scores")
-    compact(RunFolder(out), "scores/dice", loose=1)
-    shutil.copytree(tmp_path / "scores", out / "scores", dirs_exist_ok=True)
+    compact(RunFolder(out), loose=1)
+    shutil.copytree(out / "jobs", tmp_path / "scored")
+    shutil.copytree(plain / "jobs", out / "jobs", dirs_exist_ok=True)
     query = "select count(dice) as n, count(*) as rows from rows"
     assert len({*Run.open(out).sql(query).to_pylist()[0].values()}) == 1
-    compaction.drop(RunFolder(out), RunFolder(out).finished(), "scores/dice")
-    for file in (out / "scores" / "dice").glob("????????????????????.parquet"):
-        file.unlink()  # as finishing a job does
-    assert RunFolder(out).layout("scores/dice").jobs == set()
+    run_plan(WIDE, out, workers=0, add=True)
+    shutil.copytree(tmp_path / "scored", out / "jobs", dirs_exist_ok=True)
+    assert "dice" not in Run.open(out).columns("rows")
 
 
 def test_random_copies_and_commands_keep_every_row(plain: Path, tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_mutated_parts_give_sentences_and_no_traces(run: Path, tmp_path: Path) -
 
 
 def test_stray_files_are_ignored(run: Path, played: Path, typed: Typed) -> None:
-    for place in ("", "jobs", "errors", "scores/dice"):
+    for place in ("", "jobs", "errors"):
         (run / place).mkdir(parents=True, exist_ok=True)
         for name in (".DS_Store", "._x.parquet", f"._{parts(run)[0].name}", "Thumbs.db"):
             (run / place / name).write_bytes(b"\0stray")
@@ -181,8 +181,7 @@ def test_stray_files_are_ignored(run: Path, played: Path, typed: Typed) -> None:
 
 
 def test_what_a_kill_leaves_is_removed_by_the_next_command(run: Path) -> None:
-    (run / "scores" / "dice").mkdir(parents=True)
-    left = [run / place / ".open-0123" for place in ("", "jobs", "scores/dice")]
+    left = [run / place / ".open-0123" for place in ("", "jobs")]
     for file in left:
         file.write_bytes(b"half")
     run_plan(RunFolder(run).plan, run, workers=0)

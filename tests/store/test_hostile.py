@@ -19,6 +19,7 @@ from segmeter.api.runs import Run as EvaluatedRun
 from segmeter.core.errors import BadInput
 from segmeter.report.exports import objects_csv
 from segmeter.store import Run
+from segmeter.store.job_files import encode_table, with_column
 from segmeter.store.validated_rows import quoted
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -97,15 +98,14 @@ def test_trust_runs_the_file(run: Path, tmp_path: Path, typed: Typed) -> None:
     assert mark.exists()
 
 
-def test_a_score_folder_cannot_speak_sql(run: Path, tmp_path: Path, typed: Typed) -> None:
+def test_a_column_cannot_speak_sql(run: Path, tmp_path: Path, typed: Typed) -> None:
     secret = tmp_path / "secret.csv"
     secret.write_text("a\n1\n")
+    table = pq.read_table(first_part(run))
     for name in ('x" using (model)) --', "x'y", f"a\" , (select * from '{secret.name}') as \"b"):
-        folder = run / "scores" / name
-        folder.mkdir(parents=True)
-        shutil.copy(first_part(run), folder)
-    (run / "scores" / "dice").mkdir()  # and an empty one
-    assert Run.open(run).folder.measures() == ["dice"]
+        table = with_column(table, name, [0.5] * len(table))
+    first_part(run).write_bytes(encode_table(table))
+    assert 'x" using (model)) --' in Run.open(run).columns("rows")
     assert typed("report", run)[0] == 0
     assert typed("report", run, "--json")[0] == 0
 
@@ -162,7 +162,7 @@ def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(
     assert precious.read_text() == "kept"
 
 
-@pytest.mark.parametrize("name", ["jobs", "errors", "scores", "scores/dice", "kept", "tables"])
+@pytest.mark.parametrize("name", ["jobs", "errors", "kept", "tables"])
 def test_a_folder_that_is_a_link_is_refused(
     name: str, run: Path, tmp_path: Path, typed: Typed
 ) -> None:
@@ -172,10 +172,9 @@ def test_a_folder_that_is_a_link_is_refused(
     place = run / name
     if place.exists():
         shutil.rmtree(place)
-    place.parent.mkdir(exist_ok=True)
     place.symlink_to(away)
     code, _, err = typed("report", run, "--format", "csv")
-    if name not in ("kept", "scores/dice"):  # nothing is kept there, no measure is found there
+    if name != "kept":  # nothing is kept there
         assert code == 2
         assert "is a link" in err
     assert [p.name for p in away.iterdir()] == ["results.csv"]

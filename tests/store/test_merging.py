@@ -22,7 +22,7 @@ from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run, RunFolder
 from segmeter.store.compaction import compact
 from segmeter.store.folder import list_runs
-from segmeter.store.job_files import encode_table
+from segmeter.store.job_files import encode_table, with_column
 from segmeter.store.merging import merge_runs
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -60,7 +60,6 @@ def test_runs_of_one_plan_are_joined(halves: tuple[Path, Path], whole: Path, sto
     first, second = halves
     assert score_run(second, "dice", Roots()) == 4
     compact(RunFolder(second), loose=1)
-    compact(RunFolder(second), "scores/dice", loose=1)
     done = merge_runs(storage, [first, second], COMMAND)
     assert (done.jobs, done.twice, done.left_out) == (6, 2, {})
     assert done.taken == {str(first): 4, str(second): 2}
@@ -173,15 +172,12 @@ def test_other_scores_of_a_job_are_refused_and_named(
     one, two = (Path(shutil.copytree(whole, tmp_path / name)) for name in ("one", "two"))
     for run in (one, two):
         assert score_run(run, "dice", Roots()) == 6
-    file = min((two / "scores" / "dice").iterdir())
-    table = RunFolder(two).rows(file.stem, "scores/dice")
-    wrong = table.set_column(
-        table.column_names.index("value"), "value", pa.array([0.5] * len(table))
-    )
-    file.write_bytes(encode_table(wrong))
+    job = min(RunFolder(two).finished())
+    table = RunFolder(two).rows(job)
+    RunFolder(two).put_rows(job, with_column(table, "dice", [0.5] * len(table)))
     if compacted:
-        compact(RunFolder(one), "scores/dice", loose=1)
-    with pytest.raises(RunConflict, match=r"other values in scores/dice for '\w+' on 'drawn/\d+'"):
+        compact(RunFolder(one), loose=1)
+    with pytest.raises(RunConflict, match=r"other rows for '\w+' on 'drawn/\d+'"):
         merge_runs(tmp_path / "all", [one, two], COMMAND)
 
 

@@ -103,7 +103,7 @@ class Worker:
             segmenter = self._make_segmenter(job.segmenter)
             own = self.built.own.get(job.segmenter.name)
             provenance = _provenance(job, segmenter, own)
-            kept, plan = rows_to_widen(self.folder, job, self.plan, provenance)
+            kept, plan = self._rows_to_widen(job, provenance)
             check_needs(self.benchmark, segmenter, plan)
             rows = self.benchmark.work(segmenter, ready, plan)
             size = {"parameters": str(parameter_count(segmenter))}
@@ -126,6 +126,24 @@ class Worker:
             self.schema.check(row)
         made_by = {"plan": self.plan.id, "users": users_text(self.plan)}
         self.folder.finish(job, whole, provenance | made_by, self.schema)
+
+    def _rows_to_widen(self, job: Job, provenance: Mapping[str, str]) -> tuple[list[Row], Plan]:
+        """Rows of a job that are kept, and the plan of what is left to run of it.
+
+        Nothing is kept of a job file of other weights or other source code, and no measure that
+        was added to it.
+        """
+        if not self.folder.place.exists(f"jobs/{job.id}.parquet"):  # compacted ones are unpacked
+            return [], self.plan
+        table = self.folder.rows(job.id)
+        then = provenance_of(table.schema)
+        lacking = lacking_users(then, table.column_names, self.plan)
+        changed = any(then.get(what, provenance[what]) != provenance[what] for what in _SAME)
+        if changed or len(lacking) in (0, len(self.plan.users)):
+            return [], self.plan
+        declared = table.select([n for n in table.column_names if n in self.schema.names])
+        rows: list[Row] = declared.to_pylist(maps_as_pydicts="lossy")
+        return rows, replace(self.plan, users=lacking)
 
     def _read(self, job: Job) -> Scene:
         scene = self.built.dataset(job.dataset).load(job.scene)
@@ -216,22 +234,3 @@ def lacking_users(
     except (ValueError, TypeError, RecursionError):  # damaged: they run again
         noted = []
     return tuple(spec for spec in plan.users if str(spec) not in noted)
-
-
-def rows_to_widen(
-    folder: RunFolder, job: Job, plan: Plan, provenance: Mapping[str, str]
-) -> tuple[list[Row], Plan]:
-    """Rows of a job that are kept, and the plan of what is left to run of it.
-
-    Nothing is kept of a job file of other weights or other source code.
-    """
-    if not folder.place.exists(f"jobs/{job.id}.parquet"):  # those of compacted files are unpacked
-        return [], plan
-    table = folder.rows(job.id)
-    then = provenance_of(table.schema)
-    lacking = lacking_users(then, table.column_names, plan)
-    changed = any(then.get(what, provenance[what]) != provenance[what] for what in _SAME)
-    if changed or len(lacking) in (0, len(plan.users)):
-        return [], plan
-    rows: list[Row] = table.to_pylist(maps_as_pydicts="lossy")
-    return rows, replace(plan, users=lacking)

@@ -17,7 +17,7 @@ from segmeter.runtime.workers_and_devices import usable_cores
 from segmeter.store.compacted_files import whole
 from segmeter.store.compaction import salvage
 from segmeter.store.folder import RunFolder
-from segmeter.store.job_files import provenance_of
+from segmeter.store.job_index import made_by
 from segmeter.store.validated_rows import verified_files
 
 
@@ -42,7 +42,7 @@ def finished_before(
     _salvage(folder, tell)
     schema = rows_schema(catalogue.benchmarks.make(plan.benchmark), plan)
     alone = {job.id for job in jobs}.intersection(folder.layout().loose)
-    found, lost = verified_files(folder, schema, only=alone)
+    found, _ = verified_files(folder, schema, only=alone)
     for job in jobs:
         name = f"{job.id}.parquet"
         if why := found.damaged.get(f"jobs/{name}"):
@@ -51,21 +51,14 @@ def finished_before(
                 f"{folder.address}/jobs/{name} ({job}) is damaged: {why}; it was moved to "
                 "'quarantine' and the job is run again"
             )
-    made_by: dict[str, tuple[Mapping[str, str], list[str]]] = {
-        file.jobs[0]: (provenance_of(types), types.names)
-        for file, types in zip(found.files, found.schemas, strict=True)
-        if file.path not in lost
-    }
-    layout = folder.layout()  # there may be copies of jobs that were moved to quarantine
-    for file in layout.files:
-        if (index := file.compacted) is not None:
-            columns = index.schema.names
-            made_by |= {job: (index.provenances[job], columns) for job in file.jobs}
+    # There may be copies of jobs that were moved to quarantine.
+    held = [made for file in folder.layout().files for made in made_by(folder.place, file)]
     lacks = {
         key: bool(lacking_users(provenance, columns, plan))
-        for key, (provenance, columns) in {id(made[0]): made for made in made_by.values()}.items()
+        for key, (_, provenance, columns) in {id(made[1]): made for made in held}.items()
     }
-    good = [(job, made_by[job.id][0]) for job in jobs if job.id in made_by]
+    provenances = {job: provenance for job, provenance, _ in held}
+    good = [(job, provenances[job.id]) for job in jobs if job.id in provenances]
     done = {job.id for job, provenance in good if not lacks[id(provenance)]}
     left = {str(job.segmenter): job.segmenter for job in jobs if job.id not in done}
     if added is not None and not again:

@@ -20,8 +20,8 @@ from segmeter.engine.validation import check_received, complete, wider_plan
 from segmeter.runtime.fingerprints import fingerprinted
 from segmeter.runtime.remote_files import Roots
 from segmeter.runtime.workers_and_devices import PrewarmedWorkers, gpu_names, usable_cores
-from segmeter.store.compaction import LOOSE, compact, drop, drop_copies, extract
-from segmeter.store.folder import RunFolder, measure_folder
+from segmeter.store.compaction import LOOSE, compact, drop_copies, extract
+from segmeter.store.folder import RunFolder
 from segmeter.store.storage import Address, Place
 
 _TRIES = 2
@@ -152,8 +152,6 @@ def _play(
     drop_copies(folder)
     for where in _COMPACTED:  # workers replace jobs: their rows and errors go to job files
         extract(folder, jobs, where)
-    for measure in folder.measures():
-        drop(folder, jobs, measure_folder(measure))
     compaction = BackgroundCompaction(folder, jobs, tell)
     waiting, tries = deque(left), Counter[str]()
     running = done = failed = 0

@@ -81,13 +81,8 @@ def extract(folder: RunFolder, jobs: Collection[str], where: str = "jobs") -> No
         for job in jobs_of(file, folder.place.read(file.path)) if wanted else ():
             if job.id in wanted:  # not read as long as the compacted file has it
                 folder.place.put(f"{where}/{job.id}.parquet", encode_table(job.table))
-    drop(folder, jobs, where)
-
-
-def drop(folder: RunFolder, jobs: Collection[str], where: str) -> None:
-    """Remove jobs from all compacted files, such as scores of rows that are computed again."""
     wanted = set(jobs)
-    for file in folder.layout(where).files:
+    for file in folder.layout(where).files:  # copies that are not read too
         if file.compacted is not None and not wanted.isdisjoint(file.compacted.provenances):
             rest = (
                 job for job in jobs_of(file, folder.place.read(file.path)) if job.id not in wanted
@@ -95,21 +90,21 @@ def drop(folder: RunFolder, jobs: Collection[str], where: str) -> None:
             put_jobs(folder, where, rest, [file.name])
 
 
-def salvage(folder: RunFolder, name: str, where: str = "jobs") -> set[str]:
+def salvage(folder: RunFolder, name: str) -> set[str]:
     """Move a damaged compacted file to quarantine and keep its readable jobs; ids of the others.
 
     If the footer is damaged, the jobs of the file are not known.
     """
-    content = folder.place.read(f"{where}/{name}")
+    content = folder.place.read(f"jobs/{name}")
     folder.place.put(f"quarantine/{name}", content)
     try:
         file = open_bytes(content)
         compacted = jobs_in(name, file)
     except BadInput:
-        folder.place.remove(f"{where}/{name}")
+        folder.place.remove(f"jobs/{name}")
         return set()
     good = [job for job in readable_jobs(compacted, file) if _true(job)]
-    put_jobs(folder, where, good, [name])
+    put_jobs(folder, "jobs", good, [name])
     return {job for job, _ in compacted.jobs} - {job.id for job in good}
 
 

@@ -5,14 +5,12 @@ RUN/provenance.json    every command that worked on it, and on what machine
 RUN/jobs/JOB.parquet  the rows of one finished job
 RUN/jobs/compacted-MODEL+DATA-CONTENT.parquet  the rows of many, once there are many
 RUN/errors/JOB.parquet the error row of a job that failed, compacted in the same way
-RUN/scores/MEASURE/JOB.parquet  values added later, compacted in the same way
 RUN/quarantine/JOB.parquet  damaged files
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,14 +23,13 @@ from segmeter.core.rows import ERROR_ROWS, Schema
 from segmeter.core.wording import some
 from segmeter.runtime.redaction import redacted
 from segmeter.store.compacted_files import CompactedFile, group_rows, groups_of, stored_file
-from segmeter.store.job_files import decode, encode
+from segmeter.store.job_files import decode, encode, encode_table
 from segmeter.store.job_index import Layout, layout_of
 from segmeter.store.storage import Address, Place, place_of
 from segmeter.store.write_lock import Lease
 
-_MEASURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _MOST_BYTES = 64 << 20  # of a plan or provenance; real ones have a few kB
-_OURS = {"jobs", "errors", "scores", "quarantine", "provenance.json"}
+_OURS = {"jobs", "errors", "quarantine", "provenance.json"}
 
 
 class RunFolder:
@@ -41,7 +38,7 @@ class RunFolder:
     def __init__(self, address: Address | Place) -> None:
         self.place = place_of(address)
         self._footers: dict[str, dict[str, CompactedFile]] = {}
-        self._group: dict[tuple[str, str], Any] = {}
+        self._group: dict[str, Any] = {}
         self._lease: Lease | None = None
 
     @property
@@ -142,12 +139,10 @@ class RunFolder:
         provenance: Mapping[str, str],
         schema: Schema | None = None,
     ) -> None:
-        """Keep a finished job's rows; an earlier error and scores of it are forgotten.
+        """Keep a finished job's rows; an earlier error of it is forgotten.
 
         Rows and an error of it that lie in compacted files are to be unpacked before.
         """
-        for measure in self.measures():
-            self.place.remove(f"scores/{measure}/{job.id}.parquet")
         self.place.put(f"jobs/{job.id}.parquet", encode(rows, provenance, schema))
         self.place.remove(f"errors/{job.id}.parquet")
 
@@ -156,40 +151,34 @@ class RunFolder:
         row = job.identity() | {"error": redacted(message), "detail": redacted(detail)}
         self.place.put(f"errors/{job.id}.parquet", encode([row], schema=ERROR_ROWS))
 
-    def rows(self, job_id: str, where: str = "jobs") -> Any:
-        """The rows of a finished job as an Arrow table; BadInput if they cannot be read.
+    def put_rows(self, job_id: str, table: Any) -> None:
+        """Replace the rows of a finished job by newer ones."""
+        self.place.put(f"jobs/{job_id}.parquet", encode_table(table))
 
-        `where` may be the folder of a measure.
-        """
+    def rows(self, job_id: str) -> Any:
+        """The rows of a finished job as an Arrow table; BadInput if they cannot be read."""
         try:
-            return decode(self.place.read(f"{where}/{job_id}.parquet"))
+            return decode(self.place.read(f"jobs/{job_id}.parquet"))
         except FileNotFoundError:
-            return self._compacted_rows(job_id, where)
+            return self._compacted_rows(job_id)
 
-    def _compacted_rows(self, job_id: str, where: str) -> Any:
+    def _compacted_rows(self, job_id: str) -> Any:
         """Read the row group with a job, and keep it: jobs are asked for in the order of files."""
-        if (where, job_id) not in self._group:
-            file = next((f for f in self.layout(where).files if job_id in f.jobs), None)
+        if job_id not in self._group:
+            file = next((f for f in self.layout().files if job_id in f.jobs), None)
             if file is None or file.compacted is None:
-                raise FileNotFoundError(f"{self.address}/{where} has no rows of {job_id}")
+                raise FileNotFoundError(f"{self.address} has no rows of {job_id}")
             with stored_file(self.place, file.path) as opened:
                 groups = enumerate(groups_of(file.compacted, opened))
                 number, inside = next((k, held) for k, held in groups if job_id in dict(held))
                 found = group_rows(file.compacted, opened, number, inside)
-            self._group = {(where, job.id): job.table for job in found}
-        return self._group[where, job_id]
+            self._group = {job.id: job.table for job in found}
+        return self._group[job_id]
 
     def quarantine(self, name: str) -> None:
         """Move a file of rows out of the way; its job can run again."""
         self.place.put(f"quarantine/{name}", self.place.read(f"jobs/{name}"))
         self.place.remove(f"jobs/{name}")
-
-    def measures(self) -> list[str]:
-        """Measures that were added later; a folder of another name is not a measure."""
-        return [name for name in self.place.folders("scores") if _MEASURE.fullmatch(name)]
-
-    def score(self, measure: str, job: Job, rows: Sequence[Mapping[str, Any]]) -> None:
-        self.place.put(f"{measure_folder(measure)}/{job.id}.parquet", encode(rows))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -281,16 +270,6 @@ def quoted_list(things: Iterable[Any]) -> str:
     return ", ".join(f"'{thing}'" for thing in things) or "none"
 
 
-def measure_folder(measure: str) -> str:
-    """The folder for values of a measure; only plain names are accepted."""
-    if not _MEASURE.fullmatch(measure):
-        raise BadInput(
-            f"measure '{measure}' cannot be kept: its name may hold letters, digits, '-', '_' and "
-            "'.', 64 at most"
-        )
-    return f"scores/{measure}"
-
-
 def _entry(entry: Any, address: str) -> dict[str, Any]:
     """A command as it should be: texts, and maps from text to plain values."""
     if not isinstance(entry, dict):
@@ -309,7 +288,7 @@ def _entry(entry: Any, address: str) -> dict[str, Any]:
 
 
 _DEEP = 3  # folders below the one that is named
-_INSIDE = ("jobs", "errors", "quarantine", "tables")
+_INSIDE = ("", "jobs", "errors", "quarantine", "tables")
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,8 +342,7 @@ def _facts(address: str) -> RunFacts:
     try:
         folder = RunFolder.existing(address)
         plan, commands = folder.plan, folder.provenance
-        inside = ("", *_INSIDE, *(f"scores/{m}" for m in folder.measures()))
-        files = [held for where in inside for held in folder.place.files(where)]
+        files = [held for where in _INSIDE for held in folder.place.files(where)]
         done, errors = len(folder.finished()), len(folder.layout("errors").jobs)
     except (SegmeterError, OSError) as error:
         return RunFacts(place_of(address).address, problem=str(error))

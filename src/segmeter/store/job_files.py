@@ -52,8 +52,20 @@ def encode(
     declared = {column.name: ARROW_TYPES[column.kind] for column in known.columns}
     names = [n for n in declared if n in present] + [n for n in present if n not in declared]
     arrays = {n: _array([row.get(n) for row in rows], declared.get(n), n) for n in names}
-    now = {WRITTEN: str(time.time_ns())}
-    return encode_table(pa.table(arrays).replace_schema_metadata({**(metadata or {}), **now}))
+    return encode_table(written_now(pa.table(arrays).replace_schema_metadata(metadata)))
+
+
+def with_column(table: Any, name: str, values: Sequence[float]) -> Any:
+    """Rows with a column of numbers, in place of one of that name."""
+    rest = [column for column in table.column_names if column != name]
+    numbers = pa.array(values, pa.float64())
+    return written_now(table.select(rest).append_column(name, numbers))
+
+
+def written_now(table: Any) -> Any:
+    """Rows as they are written now: newer than any copy of them."""
+    facts = {**(table.schema.metadata or {}), WRITTEN.encode(): str(time.time_ns()).encode()}
+    return table.replace_schema_metadata(facts)
 
 
 def encode_table(table: Any) -> bytes:

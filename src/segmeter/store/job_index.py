@@ -9,13 +9,13 @@ preferred to job files, and larger ones to smaller ones.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
 from segmeter.core.errors import BadInput
 from segmeter.store.compacted_files import COMPACTED_NAME, CompactedFile, jobs_in, stored_file
-from segmeter.store.job_files import JOB_FILE_NAME, written_at
+from segmeter.store.job_files import JOB_FILE_NAME, provenance_of, written_at
 from segmeter.store.storage import Place
 
 _TRIES = 8  # listings, while another process compacts the folder
@@ -64,6 +64,16 @@ class Layout:
     def compacted_files(self) -> list[CompactedFile]:
         """Files with the rows of many jobs, read or not."""
         return [file.compacted for file in self.files if file.compacted is not None]
+
+
+def made_by(place: Place, file: DataFile) -> Iterator[tuple[str, Mapping[str, str], list[str]]]:
+    """Each job that is read from a file, with the provenance and the columns of its rows."""
+    if (index := file.compacted) is not None:
+        yield from ((job, index.provenances[job], index.schema.names) for job in file.jobs)
+        return
+    with stored_file(place, file.path) as opened:
+        schema = opened.schema_arrow
+    yield from ((job, provenance_of(schema), schema.names) for job in file.jobs)
 
 
 def layout_of(place: Place, where: str, known: dict[str, CompactedFile]) -> Layout:

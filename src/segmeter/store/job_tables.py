@@ -51,7 +51,7 @@ class RowFiles:
         for file in layout.files:
             lost = set((left_out or {}).get(file.path, ()))
             jobs = tuple(j for j in file.jobs if j not in lost and (only is None or j in only))
-            if not jobs or (left_out and file.path in left_out and not lost):
+            if not jobs:
                 continue
             try:
                 found = (

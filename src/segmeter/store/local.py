@@ -150,8 +150,7 @@ class LocalPlace:
                 raise RunConflict(
                     f"another command is writing to '{self.address}'; wait for it or stop it"
                 ) from None
-            inner = [f"scores/{name}" for name in self.folders("scores")]
-            for folder in ("", "jobs", "errors", "quarantine", "tables", *inner):
+            for folder in ("", "jobs", "errors", "quarantine", "tables"):
                 for entry in self._entries(folder):
                     if _is_left_over(entry):
                         self.remove(f"{folder}/{entry.name}".lstrip("/"))

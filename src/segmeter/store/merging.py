@@ -17,11 +17,12 @@ from segmeter.core.plans import Plan, in_words
 from segmeter.core.rows import ERROR_ROWS, Schema
 from segmeter.store.compacted_files import JobRows, job_of
 from segmeter.store.compaction import compact, drop_copies, jobs_of, put_jobs
-from segmeter.store.folder import RunFolder, measure_folder
-from segmeter.store.job_files import encode_table, provenance_of
+from segmeter.store.folder import RunFolder
+from segmeter.store.job_files import encode_table, kind_of, provenance_of, with_column
+from segmeter.store.job_index import made_by
 from segmeter.store.run import Run
 from segmeter.store.storage import Address, Place, place_of
-from segmeter.store.validated_rows import JOB_ROWS, verified_files
+from segmeter.store.validated_rows import verified_files
 
 _MADE_OF = ("fingerprint", "source")
 _MadeOf = dict[str, tuple[str, tuple[str, ...]]]  # by model: a run that has it, and its prints
@@ -61,17 +62,20 @@ def merge_runs(
     with RunFolder.claimed(out, folders[0].plan) as target:
         drop_copies(target)
         made_of: _MadeOf = {}
-        for provenance in _provenances(target):
-            _refuse_other_weights(target, provenance, made_of)
+        for file in target.layout().files:
+            with suppress(BadInput):  # resuming the run moves it to quarantine
+                for _, provenance, _ in made_by(target.place, file):
+                    _refuse_other_weights(target, provenance, made_of)
         for run in sources:
             _take_rows(target, run, made_of, done)
-        for run in sources:
-            _take_the_rest(target, run)
+        finished = target.finished()
         for folder in folders:
+            for name, jobs in _files(folder, "errors", ERROR_ROWS, {}):
+                _put(target, "errors", name, [job for job in jobs if job.id not in finished])
             for entry in folder.provenance:
                 target.sign(entry)
         target.sign(command)
-        for where in ("jobs", "errors", *(measure_folder(m) for m in target.measures())):
+        for where in ("jobs", "errors"):
             compact(target, where, closing=True)
     for name, why in done.left_out.items():
         tell(f"{name} is left out: {why}")
@@ -109,26 +113,10 @@ def _take_rows(target: RunFolder, run: Run, made_of: _MadeOf, done: Merged) -> N
                 fresh.append(job)
                 continue
             done.twice += 1
-            _refuse_other_values(target, folder, job)
+            _take_measures(target, folder, job)
         _put(target, "jobs", name, fresh)
         done.taken[folder.address] += len(fresh)
         there |= {job.id for job in fresh}
-
-
-def _take_the_rest(target: RunFolder, run: Run) -> None:
-    """Scores of jobs that have none yet, and errors of jobs that no run finished."""
-    folder, finished = run.folder, target.finished()
-    for measure in folder.measures():
-        where = measure_folder(measure)
-        there = target.layout(where).jobs
-        for name, jobs in _files(folder, where, JOB_ROWS, {}):
-            for job in jobs:
-                if job.id in there:
-                    _refuse_other_values(target, folder, job, where)
-            fresh = [job for job in jobs if job.id in finished and job.id not in there]
-            _put(target, where, name, fresh)
-    for name, jobs in _files(folder, "errors", ERROR_ROWS, {}):
-        _put(target, "errors", name, [job for job in jobs if job.id not in finished])
 
 
 def _files(
@@ -163,17 +151,6 @@ def _refuse_strangers(folder: RunFolder, job: JobRows, plan: Plan) -> None:
         )
 
 
-def _provenances(folder: RunFolder) -> Iterator[Mapping[str, str]]:
-    """The provenance of the jobs that a run already has."""
-    for file in folder.layout().files:
-        if file.compacted is not None:
-            yield from (file.compacted.provenances[job] for job in file.jobs)
-            continue
-        for job in file.jobs:
-            with suppress(BadInput):  # resuming the run moves it to quarantine
-                yield provenance_of(folder.rows(job).schema)
-
-
 def _refuse_other_weights(
     folder: RunFolder, provenance: Mapping[str, str], made_of: _MadeOf
 ) -> None:
@@ -189,20 +166,26 @@ def _refuse_other_weights(
         )
 
 
-def _refuse_other_values(
-    target: RunFolder, folder: RunFolder, job: JobRows, where: str = "jobs"
-) -> None:
-    """Rows or scores of one job must be the same in all runs that have it."""
-    if _facts(target.rows(job.id, where)) != _facts(job.table):
+def _take_measures(target: RunFolder, folder: RunFolder, job: JobRows) -> None:
+    """Rows of one job must be the same in all runs that have it; measures may have been added."""
+    there, table = target.rows(job.id), job.table
+    shared = [n for n in there.column_names if n in table.column_names]
+    names = sorted(n for n in shared if not n.startswith("seconds"))
+    facts, others = _facts(there, names), _facts(table, names)
+    if sorted(facts) != sorted(others):
         model, dataset, scene = job_of(job.table) or ("", "", "")
-        what = "rows" if where == "jobs" else f"values in {where}"
         raise RunConflict(
-            f"'{folder.address}' has other {what} for '{model}' on '{dataset}/{scene}' than a run "
+            f"'{folder.address}' has other rows for '{model}' on '{dataset}/{scene}' than a run "
             "before it; leave one of them out"
         )
+    more = [f.name for f in table.schema if f.name not in shared and kind_of(f.type) == "number"]
+    for name in more:
+        values = dict(zip(others, table[name].to_pylist(), strict=True))
+        there = with_column(there, name, [values[fact] for fact in facts])
+    if more:
+        target.put_rows(job.id, there)
 
 
-def _facts(table: Any) -> list[str]:
-    """Rows but for their times, in any order of rows and columns; not-a-numbers are alike."""
-    names = sorted(n for n in table.column_names if not n.startswith("seconds"))
-    return sorted(repr(row) for row in table.select(names).to_pylist())
+def _facts(table: Any, names: Sequence[str]) -> list[str]:
+    """Some columns of each row as text, in which not-a-numbers are alike."""
+    return [repr(row) for row in table.select(names).to_pylist()]

@@ -438,15 +438,13 @@ class Run:
         return f"select * exclude (run_) from ({errors}) anti join {finished} using ({key})"
 
     def _piece(self, connection: duckdb.DuckDBPyConnection, view: str, number: int) -> str:
-        source = self._sources[number]
+        source, name = self._sources[number], f"{view}{number}_"
         contents = self._contents(source)
+        rows = contents.sessions
         if view == "rows":
-            schema, prefix = self._schema(source), f"run{number}_"
-            return validated_rows.rows_query(
-                connection, source.folder, schema, contents.left_out, prefix
-            )
-        connection.register(f"sessions{number}_", contents.sessions)
-        return f"select * from sessions{number}_"
+            rows = validated_rows.good_rows(source.folder, self._schema(source), contents.left_out)
+        connection.register(name, rows)
+        return f"select * from {name}"
 
     def _joined(self, pieces: Sequence[str]) -> str:
         """One query of all folders, each job from the first that has it, and of some targets."""

@@ -24,7 +24,7 @@ from segmeter.store.local import write_file
 from segmeter.store.validated_rows import Contents
 
 Line = TypeVar("Line")
-_CONTENT = 11  # raise it when sessions or statistics of one version change
+_CONTENT = 12  # raise it when sessions or statistics of one version change
 _MOST_BYTES = 2 << 30  # of all that is cached; the oldest is removed
 
 
@@ -37,8 +37,7 @@ def state_of(
     """
     facts = []
     for folder in folders:
-        inside = ["jobs", "errors", *(f"scores/{measure}" for measure in folder.measures())]
-        files = [(where, held) for where in inside for held in folder.place.files(where)]
+        files = [(where, f) for where in ("jobs", "errors") for f in folder.place.files(where)]
         facts.append((folder.address, folder.plan.to_json(), files))
     given = [
         (name, fingerprint(v.read_bytes()) if isinstance(v, Path) and v.is_file() else str(v))

@@ -28,9 +28,7 @@ from segmeter.core.rows import (
     SESSION_LISTS,
     SESSION_ROWS,
     SHARES,
-    Column,
     Schema,
-    measure_column,
 )
 from segmeter.core.scores_by_step import numbers_of, quoted
 from segmeter.core.seeds import fingerprint
@@ -88,33 +86,29 @@ def read_contents(folder: RunFolder, schema: Schema) -> Contents:
     """Read and verify every file of a run; BadInput if no job can be read."""
     found = RowFiles.of(folder, "jobs", schema)
     connection = database()
-    scored, added, damaged = _with_scores(connection, folder, schema, found.columns, stream=True)
     light = {n: t for n, t in found.columns.items() if _is_light(n, t, schema)}
     connection.register("files", found.stream(light, number=True))
-    known = [*light, FILE, *added]
+    known = [*light, FILE]
     if has_sessions(schema):
-        table = sessions_of(connection, scored, known, schema)
+        table = sessions_of(connection, "from files", known, schema)
     else:
         table = connection.sql(_keys_query(schema, known)).to_arrow_table()
     left_out, good = _left_out(connection, table, found)
     sessions = None
     if has_sessions(schema):
         sessions = _without_faults(connection, table, good if left_out else None)
-    left_out |= {path: [] for path in damaged}
-    damaged = {**found.damaged, **damaged}
     connection.close()
     pa.default_memory_pool().release_unused()  # a tenth of a GB of file contents
     if not any(len(left_out.get(f.path, ())) < len(f.jobs) for f in found.files):
-        why = next((f"; {name}: {why}" for name, why in damaged.items()), "")
+        why = next((f"; {name}: {why}" for name, why in found.damaged.items()), "")
         raise BadInput(f"'{folder.address}' has no finished job yet{why}")
-    return Contents(sessions, _models(found, left_out), damaged, left_out)
+    return Contents(sessions, _models(found, left_out), found.damaged, left_out)
 
 
 def verify_files(folder: RunFolder, schema: Schema) -> dict[str, str]:
     """Read every file of a run completely; what is wrong with it, by file."""
-    scores = {f"scores/{measure}": JOB_ROWS for measure in folder.measures()}
     wrong: dict[str, str] = {}
-    for where, columns in ({"jobs": schema, "errors": ERROR_ROWS} | scores).items():
+    for where, columns in (("jobs", schema), ("errors", ERROR_ROWS)):
         wrong |= verified_files(folder, columns, where)[0].damaged
         for compacted in folder.layout(where).compacted_files:
             path = f"{where}/{compacted.name}"
@@ -123,17 +117,10 @@ def verify_files(folder: RunFolder, schema: Schema) -> dict[str, str]:
     return wrong
 
 
-def rows_query(
-    connection: duckdb.DuckDBPyConnection,
-    folder: RunFolder,
-    schema: Schema,
-    left_out: Mapping[str, Sequence[str]],
-    prefix: str = "",
-) -> str:
-    """Register the verified files and scores of a run; the query that gives its rows."""
+def good_rows(folder: RunFolder, schema: Schema, left_out: Mapping[str, Sequence[str]]) -> Any:
+    """The rows of a run without those that are left out, as an Arrow dataset."""
     found = RowFiles.of(folder, "jobs", schema, left_out)
-    connection.register(f"{prefix}files", found.dataset(found.columns))
-    return _with_scores(connection, folder, schema, found.columns, left_out, prefix)[0]
+    return found.dataset(found.columns)
 
 
 def error_rows(folder: RunFolder) -> pa.Table:
@@ -144,17 +131,10 @@ def error_rows(folder: RunFolder) -> pa.Table:
 
 
 def job_table(folder: RunFolder, job: str, schema: Schema) -> pa.Table | None:
-    """All rows of one job with scores; None if it has none."""
+    """All rows of one job; None if it has none."""
     found = RowFiles.of(folder, "jobs", schema, only=[job])
-    table = next((found.table(file, found.columns) for file in found.files), None)
-    if table is None:
-        return None
-    if folder.measures():
-        connection = database()
-        connection.register("files", table)
-        scored, *_ = _with_scores(connection, folder, schema, found.columns, only=[job])
-        table = connection.sql(scored).to_arrow_table()
-    return table.sort_by([(name, "ascending") for name in schema.key])
+    tables = (found.table(file, found.columns) for file in found.files)
+    return next((t.sort_by([(name, "ascending") for name in schema.key]) for t in tables), None)
 
 
 def verified_files(
@@ -383,47 +363,3 @@ def _is_light(name: str, type_: Any, schema: Schema) -> bool:
     fact = any(column.name == name and column.fact for column in schema.columns)
     held = has_sessions(schema) and (name in _NEEDED or fact or measured)
     return held or name in schema.key or name in _CHECKED
-
-
-def _with_scores(
-    connection: duckdb.DuckDBPyConnection,
-    folder: RunFolder,
-    schema: Schema,
-    known: Iterable[str],
-    left_out: Mapping[str, Sequence[str]] | None = None,
-    prefix: str = "",
-    *,
-    only: Collection[str] | None = None,
-    stream: bool = False,
-) -> tuple[str, list[str], dict[str, str]]:
-    """The query that gives the rows in `files` (after `prefix`) with measures added later.
-
-    Also the columns that these add, and which of their files are damaged.
-    """
-    kinds = {column.name: column for column in schema.columns}
-    wanted = Schema(
-        "scores", (*(kinds[name] for name in schema.key), Column("value", "number")), schema.key
-    )
-    types = {c.name: ARROW_TYPES[c.kind] for c in wanted.columns}
-    key = ", ".join(map(quoted, schema.key))
-    values, joins = f"{prefix}files.*", f"{prefix}files"
-    columns: list[str] = []
-    damaged: dict[str, str] = {}
-    for number, measure in enumerate(folder.measures()):
-        column, table = measure_column(measure), f"{prefix}score_{number}"
-        found = RowFiles.of(folder, f"scores/{measure}", wanted, left_out, only)
-        damaged |= found.damaged
-        if column in (*known, *columns) or not found.files:
-            continue
-        rows = found.stream(types).read_all() if stream else found.dataset(types)
-        connection.register(f"{table}_files", rows)
-        damaged |= found.damaged
-        # One value for a key, whatever a damaged file repeats.
-        connection.execute(
-            f"create temp view {table} as select {key}, max(value) as value from {table}_files "
-            f"group by {key}"
-        )
-        values += f", {table}.value as {quoted(column)}"
-        joins += f" left join {table} using ({key})"
-        columns.append(column)
-    return f"select {values} from {joins}", columns, damaged
