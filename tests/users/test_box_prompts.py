@@ -8,14 +8,15 @@ import pytest
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
+from segmeter.core.prompts import Box
 from segmeter.core.scenes import Target
-from segmeter.users.box_prompts import jittered_box, shaken_box, tight_box
+from segmeter.users.box_prompts import jittered_box, shaken_box
 
 
 def moves(draw, side):
     """How far each of the four sides of a box goes, over many draws."""
     target = Target("t", Mask.box((900, 900), (300, 300), (300 + side, 300 + side)))
-    rng, tight = np.random.default_rng(5), tight_box(target)
+    rng, tight = np.random.default_rng(5), Box.around(target.mask)
     made = [draw(target, rng) for _ in range(2000)]
     return np.array([[*b.low, *b.high] for b in made]) - [*tight.low, *tight.high]
 

@@ -33,6 +33,11 @@ class Click:
     point: Point
     positive: bool = True
 
+    @property
+    def pixel(self) -> tuple[int, ...]:
+        """The pixel that was clicked."""
+        return tuple(map(round, self.point))
+
 
 @dataclass(frozen=True, slots=True)
 class Box:
@@ -44,6 +49,11 @@ class Box:
 
     low: Point
     high: Point
+
+    @classmethod
+    def around(cls, mask: Mask) -> Box:
+        """From the mask's first to its last pixel on each axis."""
+        return cls(mask.low, tuple(n - 1 for n in mask.high))
 
 
 @dataclass(frozen=True, slots=True)

@@ -303,11 +303,10 @@ _RULES: tuple[Rule, ...] = (
 def _prompts_of_each_kind(target: Mask) -> dict[str, Prompt]:
     places = np.argwhere(target.dense())
     middle = places[np.abs(places - places.mean(axis=0)).sum(axis=1).argmin()]
-    last = tuple(h - 1 for h in target.high)
     stroke = tuple(map(tuple, places[:: max(1, target.area // 12)].tolist()))
     return {
         "click": Click(tuple(middle.tolist())),
-        "box": Box(target.low, last),
+        "box": Box.around(target),
         "scribble": Scribble(stroke),
         "mask": MaskHint(target),
         "text": Text("the thing in the middle"),

@@ -73,7 +73,7 @@ def zoom_window(mask: Mask, prompt: Prompted) -> tuple[slice, slice]:
     """Rows and columns around mask and prompt: grown by 30 %, at least 64 px, inside."""
     corners = [prompt.point] if isinstance(prompt, Click) else [prompt.low, prompt.high]
     if mask:
-        corners += [mask.low, tuple(h - 1 for h in mask.high)]
+        corners += [mask.low, Box.around(mask).high]
     window = []
     for axis, length in enumerate(mask.shape):
         low, high = (f(float(c[axis]) for c in corners) for f in (min, max))

@@ -33,12 +33,6 @@ Shift = tuple[float, ...]
 _STAR = [np.array(m) for m in product((-1, 0, 1), repeat=4) if 1 <= sum(map(abs, m)) <= 2]
 
 
-def tight_box(target: Target) -> Box:
-    """From the object's first to its last row and column."""
-    mask = target.mask
-    return Box(mask.low, tuple(h - 1 for h in mask.high))
-
-
 def jittered_box(target: Target, rng: np.random.Generator) -> Box:
     """A tight box whose four coordinates are moved as in Segment Anything's training.
 
@@ -64,7 +58,7 @@ def shaken_box(target: Target, rng: np.random.Generator) -> Box:
 
 def _moved(target: Target, moves: Callable[[float], npt.NDArray[np.float64]]) -> Box:
     """A tight box whose first and last coordinate of each axis are moved, given its length."""
-    tight = tight_box(target)
+    tight = Box.around(target.mask)
     low, high = [], []
     for a, b, n in zip(tight.low, tight.high, target.mask.shape, strict=True):
         first, last = moves(b - a + 1)
@@ -74,7 +68,7 @@ def _moved(target: Target, moves: Callable[[float], npt.NDArray[np.float64]]) ->
 
 
 _FITS: dict[str, Callable[[Target, np.random.Generator], Box]] = {
-    "tight": lambda target, rng: tight_box(target),
+    "tight": lambda target, rng: Box.around(target.mask),
     # Grown on every side by a tenth of that side, inside the image.
     "loose": lambda target, rng: _moved(target, lambda side: SHARE * np.array([-side, side])),
     "jittered": jittered_box,
@@ -194,7 +188,8 @@ def search_boxes(
 
 
 def _shifted(target: Target, shift: Shift) -> Box:
-    (down, across), tight, shape = jitter_reach(target), tight_box(target), target.mask.shape
+    (down, across), shape = jitter_reach(target), target.mask.shape
+    tight = Box.around(target.mask)
     top, left = tight.low[0] + down * shift[0], tight.low[1] + across * shift[1]
     bottom, right = tight.high[0] + down * shift[2], tight.high[1] + across * shift[3]
     low = (min(max(top, 0.0), bottom), min(max(left, 0.0), right))

@@ -50,7 +50,7 @@ def centre_click(observation: Observation) -> Click | None:
 
 
 def centre_clicks(observations: Sequence[Observation]) -> list[Found]:
-    clicked = [tuple(_pixel(p) for p in s.prompts if isinstance(p, Click)) for s in observations]
+    clicked = [tuple(clicked_pixels(seen.prompts)) for seen in observations]
     predictions = [(s.target, s.mask, done) for s, done in zip(observations, clicked, strict=True)]
     sides = zip(observations, deepest_sides(predictions), clicked, strict=True)
     return [
@@ -107,8 +107,8 @@ class CentreClick(Teamed):
         return found.click
 
 
-def _pixel(click: Click) -> tuple[int, ...]:
-    return tuple(map(round, click.point))
+def clicked_pixels(prompts: Sequence[Prompt]) -> list[tuple[int, ...]]:
+    return [prompt.pixel for prompt in prompts if isinstance(prompt, Click)]
 
 
 def pixel_at(mask: Mask, index: int) -> tuple[int, ...]:
@@ -125,9 +125,8 @@ def pixel_at(mask: Mask, index: int) -> tuple[int, ...]:
 
 
 def unclicked(region: Mask, prompts: Sequence[Prompt]) -> Mask:
-    clicked = {_pixel(p) for p in prompts if isinstance(p, Click)}
     bits = region.bits.copy()
-    for pixel in clicked:
+    for pixel in clicked_pixels(prompts):
         if region[pixel]:
             bits[tuple(c - a for c, a in zip(pixel, region.low, strict=True))] = False
     return Mask.of(bits, region.low, region.shape)

@@ -41,7 +41,7 @@ class Pair:
         if not drawn:
             return None
         largest = max(drawn, key=lambda mask: mask.area)
-        return Box(largest.low, tuple(n - 1 for n in largest.high))
+        return Box.around(largest)
 
     def to_json(self) -> str:
         """One line that `from_json` reads back."""

@@ -20,7 +20,7 @@ from segmeter.core.prompts import Box, Click, Prompt
 from segmeter.core.scenes import Target
 from segmeter.measures.objects import band_reach, boundary_iou, iou
 from segmeter.stats.intervals import Floats
-from segmeter.users.box_prompts import jitter_reach, tight_box
+from segmeter.users.box_prompts import jitter_reach
 
 Places = npt.NDArray[np.int64]
 Progress = Callable[[int, int], None] | None
@@ -128,7 +128,7 @@ class ShiftMap:
 def shift_map(encoded: EncodedScene, target: Target, progress: Progress = None) -> ShiftMap:
     """Try the tight box at a lattice of shifts within jitter; zero is in the middle."""
     down, across = (np.linspace(-reach, reach, _SHIFTS) for reach in jitter_reach(target))
-    tight, last = tight_box(target), np.array(target.mask.shape) - 1.0
+    tight, last = Box.around(target.mask), np.array(target.mask.shape) - 1.0
     boxes: list[Prompt] = []
     for shift in product(down, across):
         low, high = (np.clip(np.add(end, shift), 0, last) for end in (tight.low, tight.high))

@@ -221,7 +221,7 @@ class HandOverVideo(EncodedVideo):
     def hints(self, mask: Mask) -> tuple[Prompt, ...]:
         by = (self.tracker.by or "mask").split("+") if mask else []
         hints: list[Prompt] = [MaskHint(mask)] if "mask" in by else []
-        hints += [Box(mask.low, tuple(n - 1 for n in mask.high))] if "box" in by else []
+        hints += [Box.around(mask)] if "box" in by else []
         return (*hints, *([Click(deepest(mask).point or mask.low)] if "centre" in by else []))
 
     def _flow(self, source: int, t: int) -> Flow:

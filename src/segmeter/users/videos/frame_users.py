@@ -77,7 +77,7 @@ class _Clicks:
         if t is None or len(given) >= self.clicks:
             return None
         earlier = by_frame(observation.prompts).get(t, ())
-        clicked = [tuple(map(round, p.point)) for p in earlier if isinstance(p, Click)]
+        clicked = [p.pixel for p in earlier if isinstance(p, Click)]
         flat = Target(target.id, target.mask.slice(t))
         ((missed, added),) = deepest_sides([(flat, observation.mask.slice(t), clicked)])
         found = missed if missed.squared > added.squared else added
@@ -140,8 +140,8 @@ class FirstFrame(_Clicks):
         if observation.given or observation.prompted:
             return None
         mask = observation.target.mask.slice(observation.first)
-        box = Box(mask.low, tuple(n - 1 for n in mask.high))
-        return at_frame(observation.first, MaskHint(mask) if self.prompt == "mask" else box)
+        prompt = MaskHint(mask) if self.prompt == "mask" else Box.around(mask)
+        return at_frame(observation.first, prompt)
 
 
 @catalogue.users.add("scribble-robot", "video, DAVIS interactive: the scribble robot")

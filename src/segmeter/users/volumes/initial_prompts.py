@@ -181,9 +181,8 @@ def boxes_from_3d_box(target: Mask) -> list[Box]:
 
 
 def box_3d(target: Mask) -> Box:
-    """First and last voxel on each axis, both inside."""
     check_target(target)
-    return Box(target.low, tuple(h - 1 for h in target.high))
+    return Box.around(target)
 
 
 def points_per_slice(target: Mask, n: int, draws: Draws) -> list[Click]:

@@ -27,6 +27,7 @@ from segmeter.core.morphology import components, deepest_voxel, largest_componen
 from segmeter.core.prompts import Box, Click, Prompt, Prompts, Scribble
 from segmeter.core.scenes import Target, Volume
 from segmeter.core.users import Observation
+from segmeter.users.error_prompts import clicked_pixels
 from segmeter.users.volumes.initial_prompts import check_target, foreground_slices
 
 # The challenge draws ties with this seed, set again for each click.
@@ -164,7 +165,7 @@ class VolumeClickingGroup(Clicks):
         side = error_regions(observation.target, observation.mask)[not click.positive]
         round: Round = "later" if observation.mask else "first"
         weights = volume_prior(side, _spacing(observation), round=round)
-        share, done = share_of_group(self.group), _clicked(observation)
+        share, done = share_of_group(self.group), clicked_pixels(observation.prompts)
         voxel = draw_voxel(side, weights, share, float(rng.random()), done)
         return None if voxel is None else Click(voxel, click.positive)
 
@@ -200,7 +201,7 @@ class ChallengeClicks(Clicks):
 
 def _centre(observation: Observation) -> Click | None:
     """The deepest wrong voxel in millimetres that was not clicked before."""
-    spacing, done = _spacing(observation), _clicked(observation)
+    spacing, done = _spacing(observation), clicked_pixels(observation.prompts)
     negatives, positives = error_regions(observation.target, observation.mask)
     deep, inside = deepest_voxel(negatives, spacing, done)
     other, outside = deepest_voxel(positives, spacing, done)
@@ -217,11 +218,6 @@ def _spacing(observation: Observation) -> tuple[float, ...]:
             "images have 'centre-click' and 'clicking-group'"
         )
     return spacing
-
-
-def _clicked(observation: Observation) -> list[tuple[int, ...]]:
-    clicks = [p for p in observation.prompts if isinstance(p, Click)]
-    return [tuple(round(c) for c in click.point) for click in clicks]
 
 
 def lasso(region: Mask, positive: bool = True) -> Scribble:
@@ -297,12 +293,11 @@ def autopet_clicks(
     """
     draws = np.random.RandomState(_SEED)
     order = memory if protocol == "published" else "array"
-    tumor = _clicks(lesions, n, draws, order, thin_rule=False, border=True)
+    tumor = _clicks(lesions, n, draws, order, border=True)
     if pet is None or lesions.all():
         return AutopetClicks(tumor, [])
     hot = (pet > np.percentile(pet[~lesions], _HOT_PERCENT)) & ~lesions
-    published = protocol == "published"
-    background = _clicks(hot, n, draws, order, thin_rule=published, border=not published)
+    background = _clicks(hot, n, draws, order, border=protocol == "corrected")
     if any(lesions[voxel] for voxel in background):
         raise BadInput("a background click is on a lesion, where the challenge's script stops")
     return AutopetClicks(tumor, background)
@@ -341,7 +336,7 @@ class AutopetUser(Clicks):
 
 
 def _clicks(
-    bits: Bits, n: int, draws: np.random.RandomState, order: str, *, thin_rule: bool, border: bool
+    bits: Bits, n: int, draws: np.random.RandomState, order: str, *, border: bool
 ) -> Voxels:
     labels = components(bits.T)[0].T if order == "file" else components(bits)[0]
     count = int(labels.max())
@@ -355,7 +350,7 @@ def _clicks(
         for depth, low in parts[: n - len(made)]:
             if border:
                 candidates = _raster(depth == depth[depth > 0].min(), low)
-            elif thin_rule and depth.max() == 1:
+            elif depth.max() == 1:
                 outside = np.ones(bits.shape, bool)
                 window = tuple(slice(a, a + s) for a, s in zip(low, depth.shape, strict=True))
                 outside[window] = depth == 0
