@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -33,17 +33,18 @@ from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
-from segmeter.core.models import EncodedScene, ProtocolName, Request, keeps_state, render
+from segmeter.core.models import ProtocolName, Request, keeps_state, render
 from segmeter.core.prompts import Click
 from segmeter.core.users import Observation
 from segmeter.measures.objects import boundary_iou, iou
-from segmeter.users.error_prompts import Generators, Given, Teamed, centre_click, unclicked
+from segmeter.users.error_prompts import Generators, Given, Teamed, centre_clicks, unclicked
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 DISC = 5.0
 Direction = Literal["best", "worst"]
+Kind = TypeVar("Kind")
 Place = tuple[float, float]
 STEPS = 10
 ALLOWANCE = 1.05
@@ -136,14 +137,23 @@ def follow(
     Observations share one encoded scene and may differ in target, protocol and direction: all of
     them take each step together.
     """
-    climbers = [
-        None if (start := centre_click(seen)) is None else _Climber(seen, direction, start)
-        for seen, direction in zip(observations, directions, strict=True)
-    ]
-    going = [climber for climber in climbers if climber is not None]
-    if going:
+    climbers = _started(_Climber, observations, directions)
+    if going := [climber for climber in climbers if climber is not None]:
         _climb(going, steps)
     return [None if climber is None else climber.attempt for climber in climbers]
+
+
+def _started(
+    make: Callable[[Observation, Direction, Click], Kind],
+    observations: Sequence[Observation],
+    directions: Sequence[Direction],
+) -> list[Kind | None]:
+    """What is made of each observation with its centre click; None where there is no such click."""
+    pairs = zip(centre_clicks(observations), directions, strict=True)
+    return [
+        None if found.click is None else make(found.observation, direction, found.click)
+        for found, direction in pairs
+    ]
 
 
 def valid_pixels(observation: Observation, positive: bool) -> Mask:
@@ -159,13 +169,15 @@ def request_with(observation: Observation, click: Click) -> Request:
     return Request(prompts, state if keeps else None)
 
 
-def shown(encoded: EncodedScene, requests: Sequence[Request]) -> list[Mask]:
-    """Masks that the model would show; equal requests are sent once."""
+def scored(clicks: Sequence[tuple[Observation, Click]]) -> list[tuple[float, float]]:
+    """Scores of the masks that the model shows after a click; equal requests are sent once."""
+    encoded = clicks[0][0].encoded
+    requests = [request_with(*click) for click in clicks]
     keys = [(request.prompts, id(request.state)) for request in requests]
     distinct = dict(zip(keys, requests, strict=True))
     masks = render(encoded, encoded.predict(list(distinct.values())))
     known = dict(zip(distinct, masks, strict=True))
-    return [known[key] for key in keys]
+    return [scores_of(seen, known[key]) for (seen, _), key in zip(clicks, keys, strict=True)]
 
 
 def scores_of(observation: Observation, mask: Mask) -> tuple[float, float]:
@@ -300,11 +312,9 @@ def _judge(
     places = [c.place(p) for c, p in zip(climbers, soft.to_image(points), strict=True)]
     asking = [(c, p) for c, p in zip(climbers, places, strict=True) if c.curious(p)]
     if asking:
-        encoded = climbers[0].observation.encoded
         clicks = [(c.observation, Click(place, c.start.positive)) for c, place in asking]
-        requests = [request_with(*click) for click in clicks]
-        for (climber, place), mask in zip(asking, shown(encoded, requests), strict=True):
-            climber.seen[place] = scores_of(climber.observation, mask)
+        for (climber, place), scores in zip(asking, scored(clicks), strict=True):
+            climber.seen[place] = scores
     if not all(climber.corrected for climber in climbers):
         for climber, place, mask in zip(climbers, places, soft.masks(logits), strict=True):
             if not climber.corrected:
@@ -335,19 +345,13 @@ def search(
 
     The centre click is the first trial, so nothing worse than it is ever chosen.
     """
-    hunts = [
-        None
-        if (start := centre_click(seen)) is None
-        else _Hunt(seen, direction, start, effort or SearchGrid())
-        for seen, direction in zip(observations, directions, strict=True)
-    ]
+    made = partial(_Hunt, effort=effort or SearchGrid())
+    hunts = _started(made, observations, directions)
     going = [hunt for hunt in hunts if hunt is not None]
     while wanted := [(hunt, pixel) for hunt in going for pixel in hunt.wanted()]:
         clicks = [(hunt.observation, Click(pixel, hunt.positive)) for hunt, pixel in wanted]
-        requests = [request_with(*click) for click in clicks]
-        masks = shown(observations[0].encoded, requests)
-        for (hunt, pixel), mask in zip(wanted, masks, strict=True):
-            hunt.scores[pixel] = scores_of(hunt.observation, mask)
+        for (hunt, pixel), scores in zip(wanted, scored(clicks), strict=True):
+            hunt.scores[pixel] = scores
         for hunt in going:
             hunt.finer()
     return [None if hunt is None else hunt.attempt() for hunt in hunts]
@@ -361,7 +365,7 @@ class _Hunt:
     ) -> None:
         self.observation, self.positive, self.effort = observation, start.positive, effort
         self.sign = 1.0 if direction == "best" else -1.0
-        self.start: Pixel = (round(start.point[0]), round(start.point[1]))
+        self.start: Pixel = (start.pixel[0], start.pixel[1])
         self.valid = valid_pixels(observation, start.positive)
         area = max(1, self.valid.area)
         wide = max(1.0, math.sqrt(area / effort.lattice))
