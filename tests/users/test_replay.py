@@ -103,6 +103,25 @@ def test_recorded_prompts_of_any_kind_are_replayed_round_by_round(tmp_path: Path
     assert seen == [(Box((2, 2), (9, 9)),), (Click((5, 5), True),), None]
 
 
+def test_prompts_without_an_annotator_are_replayed_for_all(tmp_path: Path) -> None:
+    table = tmp_path / "prompts.csv"
+    table.write_text(
+        "scene,annotator,round,prompt\n"
+        'a,,1,"{""click"": [5, 5], ""positive"": true}"\n'
+        'b,,1,"{""click"": [1, 1], ""positive"": true}"\n'
+        'b,anna,1,"{""click"": [7, 7], ""positive"": true}"\n'
+        'b,ben,1,"{""box"": [[2, 2], [9, 9]]}"\n'
+    )
+    options = {"file": str(table), "annotator": "anna"}
+    user = catalogue.users.make(Spec("recorded-prompts", options))
+    assert user.gives == {"click"}  # what ben drew is not hers
+    seen = [observation("mine", name, "1", (12, 12)) for name in ("a", "b")]
+    assert [user.next(one, generator(0)) for one in seen] == [
+        (Click((5, 5), True),),
+        (Click((7, 7), True),),
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [

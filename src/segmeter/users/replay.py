@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -95,19 +96,18 @@ class RecordedUser:
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
         sessions = read_prompts(Path(self.file))
         scene, target = observation.scene, observation.target.id
-        for dataset in (scene.dataset, ""):
-            for name in (target, ""):
-                key = (dataset, scene.id, name, self.annotator)
-                if key in sessions:
-                    return sessions[key].get(observation.round)
+        named = product((scene.dataset, ""), (target, ""), (self.annotator, ""))
+        for dataset, name, annotator in named:
+            if (key := (dataset, scene.id, name, annotator)) in sessions:
+                return sessions[key].get(observation.round)
         return None
 
     def _kinds(self, *, first: bool) -> frozenset[str]:
         return frozenset(
             kind_of(prompt)
-            for rounds in read_prompts(Path(self.file)).values()
+            for (*_, annotator), rounds in read_prompts(Path(self.file)).items()
             for turn, prompts in rounds.items()
-            if (turn == 1) is first
+            if (turn == 1) is first and annotator in (self.annotator, "")
             for prompt in prompts
         )
 
