@@ -91,7 +91,7 @@ def grids(encoded: SamEncodedScene, count: int, side: int) -> Iterator[tuple[str
     places = points.reshape(-1, 2)
     name = f"grid of {len(places)}"
     yield f"{name}, candidates", lambda: encoded.candidates(places, 0.0)
-    yield f"{name}, and measured", lambda: encoded.candidates(places, 0.0).measure(0.0, 1.0)
+    yield f"{name}, and measured", lambda: encoded.candidates(places, 0.0).measure(1.0)
     values = torch.randn(24, side, side, device=device)
     yield "counts and boxes of 24 maps", lambda: _counts_and_boxes(values, 0.0, 1.0)
 

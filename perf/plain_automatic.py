@@ -82,13 +82,11 @@ def plain_steps(full: Tensor, scores: Tensor, options: Options) -> Found:
     if options.score > 0:
         passed = scores > options.score
         full, scores = full[passed], scores[passed]
-    stability = _pixels(full > options.threshold + options.offset) / _pixels(
-        full > options.threshold - options.offset
-    )
+    stability = _pixels(full > options.offset) / _pixels(full > -options.offset)
     if options.stability > 0:
         passed = stability >= options.stability
         full, scores, stability = full[passed], scores[passed], stability[passed]
-    masks = full > options.threshold
+    masks = full > 0
     boxes = _boxes(masks).cpu().numpy()
     return Found(_run_lengths(masks), [], boxes, scores.cpu().numpy(), stability.cpu().numpy())
 

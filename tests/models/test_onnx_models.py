@@ -238,7 +238,7 @@ def test_exports_in_each_documented_interface_predict_as_the_network(
         assert b.mask().shape == scene.shape
         state = a.state
     grid = np.array([[50.0, 60.0], [10.0, 20.0]])
-    assert len(candidates_of(found, grid, 0.0).masks(0.0)) == 8
+    assert len(candidates_of(found, grid, 0.0).masks()) == 8
     if name == "five points":
         many = tuple(Click((y, 9)) for y in range(6))
         with pytest.raises(BadInput, match="takes 5 points at most; ask for fewer rounds"):

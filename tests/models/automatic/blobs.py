@@ -23,7 +23,7 @@ from segmeter.core.models import ModelCard, Request
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
 from segmeter.models._enlarging import Enlargement
-from segmeter.models.automatic.candidates import Logits, PredictsGrids, PredictsGridsSingly
+from segmeter.models.automatic.candidates import Logits, PredictsGrids
 
 Single = npt.NDArray[np.float32]
 _BLOBS = "ellipses of known logits on an image that carries its own position, for tests"
@@ -103,7 +103,7 @@ class BlobPrediction:
         return Mask.of(self.maps[self.shown if candidate is None else candidate] > 0)
 
 
-@capable(PredictsGrids, PredictsGridsSingly)
+@capable(PredictsGrids)
 class BlobEncodedScene:
     """Answers by the last positive click, and by the first pixel where there is none."""
 

@@ -71,12 +71,12 @@ def in_crop(model: Blobs, height: int, width: int, crop: Any, o: Any) -> list[di
         for score, logits in zip(scores, maps, strict=True):
             if o.score > 0 and not score > np.float32(o.score):
                 continue
-            strict = np.float32((logits > o.threshold + o.offset).sum())
-            loose = np.float32((logits > o.threshold - o.offset).sum())
+            strict = np.float32((logits > o.offset).sum())
+            loose = np.float32((logits > -o.offset).sum())
             stability = strict / loose if loose else np.float32(np.nan)
             if o.stability > 0 and not stability >= np.float32(o.stability):
                 continue
-            mask = logits > o.threshold
+            mask = logits > 0
             box = tight(mask)
             if cut_off(box, crop, height, width):
                 continue

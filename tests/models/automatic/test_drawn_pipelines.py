@@ -41,7 +41,6 @@ def drawn_options(rng: np.random.Generator) -> Options:
         "score": float(rng.choice([-1.0, 0.0, 0.6, 0.88, 0.95])),
         "stability": float(rng.choice([0.0, 0.7, 0.95, 1.0])),
         "offset": float(rng.choice([0.0, 0.5, 1.0, 3.0])),
-        "threshold": float(rng.choice([0.0, 0.0, -2.0, 1.5])),
         "box_nms": float(rng.choice([0.0, 0.3, 0.6, 0.7, 0.8, 1.0])),
         "crop_nms": float(rng.choice([0.3, 0.7, 0.8, 1.0])),
         "smallest": int(rng.choice([0, 0, 1, 12, 60])),

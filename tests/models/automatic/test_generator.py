@@ -167,7 +167,7 @@ def test_blobs_answer_clicks_as_they_answer_grids() -> None:
     together = encoded.candidates(points, 0.0)
     alone = encoded.predict([Request((Click((y, x)),)) for y, x in points])
     assert together.scores.tolist() == [s for p in alone for s in p.scores.tolist()]
-    assert together.masks(0.0) == [p.mask(k) for p in alone for k in range(3)]
+    assert together.masks() == [p.mask(k) for p in alone for k in range(3)]
 
 
 def test_candidates_kept_as_run_lengths_are_the_same_masks() -> None:
@@ -176,14 +176,14 @@ def test_candidates_kept_as_run_lengths_are_the_same_masks() -> None:
         crop_candidates(model, scene(), crop, OPEN, compact=flag) for flag in (False, True)
     )
     some = np.array([7, 0, 40, 41])
-    assert compact.take(some).masks(SHAPE, 0.0) == whole.take(some).masks(SHAPE, 0.0)
+    assert compact.take(some).masks(SHAPE) == whole.take(some).masks(SHAPE)
     assert compact.scores.tolist() == whole.scores.tolist()
     (_, part), *_ = compact.groups()
-    assert part.measure(0.0, 1.0).area.tolist() == [m.area for m in part.masks(0.0)]
+    assert part.measure(1.0).area.tolist() == [m.area for m in part.masks()]
     with pytest.raises(BadInput, match="no logits"):
         part.values()
     with pytest.raises(BadInput, match="no logits"):
-        part.cleaned(1, 0.0)
+        part.cleaned(1)
 
 
 @pytest.mark.parametrize("protocol", ["published", "corrected"])
@@ -255,6 +255,6 @@ def test_the_default_protocol_is_that_of_the_command() -> None:
 def test_every_setting_is_in_the_table_of_the_documentation() -> None:
     page = Path(__file__).parents[3] / "docs" / "benchmarks" / "automatic.md"
     table = page.read_text().partition("## Settings")[2].partition("\n\nThe paper")[0]
-    settings = {field.name for field in fields(Options)} - {"threshold", "grids"}
+    settings = {field.name for field in fields(Options)} - {"grids"}
     missing = [name for name in (*settings, *Automatic.other_names) if f"`{name}`" not in table]
     assert not missing

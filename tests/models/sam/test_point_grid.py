@@ -86,8 +86,8 @@ def test_only_masks_above_the_score_are_kept(second: bool) -> None:
     passed = np.flatnonzero(every.scores > np.float32(floor))
     assert best.scores.tolist() == every.scores[passed].tolist()
     assert best.places.tolist() == every.places[passed].tolist()
-    assert best.masks(0.0) == every.take(passed).masks(0.0)
-    assert len(encoded.candidates(POINTS, 1e9).masks(0.0)) == 0
+    assert best.masks() == every.take(passed).masks()
+    assert len(encoded.candidates(POINTS, 1e9).masks()) == 0
 
 
 @pytest.mark.parametrize("second", [False, True])
@@ -99,15 +99,15 @@ def test_what_stays_on_a_device_is_measured_as_on_the_host(second: bool) -> None
     there = replace(host, maps=maps, to=to)
     kept = np.array([5, 0, 7])
     for one, other in ((host, there), (host.take(kept), there.take(kept))):
-        mine, theirs = one.measure(0.0, 0.1), other.measure(0.0, 0.1)
+        mine, theirs = one.measure(0.1), other.measure(0.1)
         for name in ("loose", "area", "strict", "boxes"):
             np.testing.assert_array_equal(getattr(mine, name), getattr(theirs, name))
-        assert one.masks(0.0) == other.masks(0.0)
+        assert one.masks() == other.masks()
         assert np.abs(one.values() - other.values()).max() < 1e-5
-        cleaned = [c.cleaned(3, 0.0).measure(0.0, 0.1).area.tolist() for c in (one, other)]
+        cleaned = [c.cleaned(3).measure(0.1).area.tolist() for c in (one, other)]
         assert cleaned[0] == cleaned[1]
     empty = there.take(np.array([], dtype=np.intp))
-    assert len(empty.measure(0.0, 1.0).area) == 0
+    assert len(empty.measure(1.0).area) == 0
     assert empty.values().shape == (0, *SHAPE)
 
 
@@ -142,7 +142,7 @@ def test_sam_hq_gives_the_refined_masks_of_each_click() -> None:
     alone: Any = encoded.predict([Request((Click((y, x)),)) for y, x in POINTS])
     wanted = np.concatenate([p.scores[1:] for p in alone])
     assert np.abs(together.scores - wanted).max() < 1e-5
-    assert together.masks(0.0) == [p.mask(k) for p in alone for k in (1, 2, 3)]
+    assert together.masks() == [p.mask(k) for p in alone for k in (1, 2, 3)]
 
 
 def test_later_sams_take_the_defaults_of_their_own_generator() -> None:

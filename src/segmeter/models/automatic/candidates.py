@@ -26,29 +26,19 @@ Points = npt.NDArray[np.float64]
 
 @capability
 class PredictsGrids(Protocol):
-    """An encoded scene that predicts logits of all candidates for thousands of single clicks."""
+    """An encoded scene that predicts logits for thousands of single clicks `(n, 2)`, `(y, x)`."""
 
     def candidates(self, points: Points, above: float) -> Logits:
-        """Candidates of clicks `(n, 2)`, `(y, x)`, whose score is above a number.
+        """All candidates whose score is above a number.
 
         The comparison is strict and in single precision; a number of 0 or less lets all
         through.
         """
         ...
 
-
-@capability
-class PredictsGridsSingly(Protocol):
-    """An encoded scene that also predicts a single mask per click."""
-
     def single_candidates(self, points: Points, above: float) -> Logits:
-        """One candidate for each click `(n, 2)`, `(y, x)`, whose score is above a number."""
+        """The one candidate that a click has as an unambiguous prompt, if its score is above."""
         ...
-
-
-@capability
-class RefinesCandidates(Protocol):
-    """An encoded scene that refines its own candidates."""
 
     def refined(self, points: Points, candidates: Logits) -> Logits:
         """One candidate for each, from its click and its own logits."""
@@ -64,31 +54,31 @@ class Logits:
     maps: Any  # an array, or a tensor where `to` enlarges on a device
     to: Any  # Enlargement, or what has its measure, masks and values
 
-    def measure(self, threshold: float, offset: float) -> Measured:
-        found: Measured = self.to.measure(self.maps, threshold, offset)
+    def measure(self, offset: float) -> Measured:
+        found: Measured = self.to.measure(self.maps, 0.0, offset)
         return found
 
     def take(self, kept: Places) -> Logits:
         return Logits(self.scores[kept], self.places[kept], self.maps[kept], self.to)
 
-    def masks(self, threshold: float) -> list[Mask]:
-        found: list[Mask] = self.to.masks(self.maps, threshold)
+    def masks(self) -> list[Mask]:
+        found: list[Mask] = self.to.masks(self.maps, 0.0)
         return found
 
     def values(self) -> Single:
         """Logits at full size, `(n, H, W)`."""
         return np.asarray(self.to.values(self.maps))
 
-    def cleaned(self, smallest: int, threshold: float) -> Logits:
+    def cleaned(self, smallest: int) -> Logits:
         """With small regions of the logits lifted or lowered, as SAM 2 does."""
         on_host = isinstance(self.maps, np.ndarray)
-        maps = clean_logits(self.maps if on_host else self.maps.cpu().numpy(), smallest, threshold)
+        maps = clean_logits(self.maps if on_host else self.maps.cpu().numpy(), smallest)
         return replace(self, maps=maps if on_host else self.maps.new_tensor(maps))
 
-    def encoded(self, threshold: float) -> Encoded:
+    def encoded(self) -> Encoded:
         """The finished masks as run lengths: a thousandth of the maps' memory."""
         few = (self.maps[start : start + 16] for start in range(0, len(self.maps), 16))
-        counts = tuple(mask.to_coco() for maps in few for mask in self.to.masks(maps, threshold))
+        counts = tuple(mask.to_coco() for maps in few for mask in self.to.masks(maps, 0.0))
         return Encoded(self.scores, self.places, counts)
 
 
@@ -102,7 +92,7 @@ class Masks:
     def finished(self) -> tuple[Mask, ...]:
         return self._held
 
-    def measure(self, threshold: float, offset: float) -> Measured:
+    def measure(self, offset: float) -> Measured:
         areas = np.array([m.area for m in self.finished], dtype=np.int64)
         boxes = np.array([box_of(m) for m in self.finished], dtype=np.int64).reshape(-1, 4)
         return Measured(areas, areas, areas, boxes)
@@ -111,13 +101,13 @@ class Masks:
         of = tuple(self._held[i] for i in kept)
         return type(self)(self.scores[kept], self.places[kept], of)
 
-    def masks(self, threshold: float) -> list[Mask]:
+    def masks(self) -> list[Mask]:
         return list(self.finished)
 
     def values(self) -> Single:
         raise BadInput("this model gives finished masks, no logits; edges cannot be made of them")
 
-    def cleaned(self, smallest: int, threshold: float) -> Self:
+    def cleaned(self, smallest: int) -> Self:
         raise BadInput("this model gives finished masks, no logits; clean the masks instead")
 
 
@@ -176,10 +166,10 @@ class Kept:
             if mine.size:
                 yield mine, part.take(self.place[mine])
 
-    def masks(self, shape: tuple[int, int], threshold: float) -> list[Mask]:
+    def masks(self, shape: tuple[int, int]) -> list[Mask]:
         made: dict[int, Mask] = {}
         for mine, part in self.groups():
-            made |= zip(mine.tolist(), part.masks(threshold), strict=True)
+            made |= zip(mine.tolist(), part.masks(), strict=True)
         found = [made[i] for i in range(len(self))]
         moved = [(m.low[0] + self.crop.top, m.low[1] + self.crop.left) for m in found]
         pairs = zip(found, moved, strict=True)
@@ -222,8 +212,8 @@ def _filtered(
     """Candidates of some clicks that pass score, stability, cover and the crop's edge."""
     candidates = _answered(encoded, clicks, options)
     if options.smallest and options.clean == "logits":
-        candidates = candidates.cleaned(options.smallest, options.threshold)
-    found = candidates.measure(options.threshold, options.offset)
+        candidates = candidates.cleaned(options.smallest)
+    found = candidates.measure(options.offset)
     height, width = scene.shape
     passed = passes(candidates.scores, found.stability, found.area, (height, width), options)
     cut = crop.cuts(found.boxes, (height, width), scaled=options.edge == "scaled")
@@ -231,7 +221,7 @@ def _filtered(
     start = np.array([crop.top, crop.left])
     left = candidates.take(kept)
     if compact and isinstance(left, Logits) and isinstance(left.maps, np.ndarray):
-        left = left.encoded(options.threshold)
+        left = left.encoded()
     return Kept(
         crop,
         (left,),
@@ -247,7 +237,7 @@ def _filtered(
 
 def _answered(encoded: EncodedScene, clicks: Points, options: Options) -> Candidates:
     if options.output == "single":
-        if options.refine or not isinstance(encoded, PredictsGridsSingly):
+        if options.refine or not isinstance(encoded, PredictsGrids):
             raise BadInput(
                 "this model has no single mask for a lone click that could be asked for (or "
                 "refined); leave output at three"
@@ -255,7 +245,7 @@ def _answered(encoded: EncodedScene, clicks: Points, options: Options) -> Candid
         return encoded.single_candidates(clicks, options.score)
     if not options.refine:
         return candidates_of(encoded, clicks, options.score)
-    if not isinstance(encoded, PredictsGrids) or not isinstance(encoded, RefinesCandidates):
+    if not isinstance(encoded, PredictsGrids):
         raise BadInput("this model cannot take its masks back; leave refine off")
     refined = encoded.refined(clicks, encoded.candidates(clicks, 0.0))
     if options.score <= 0:

@@ -100,11 +100,11 @@ def generate(model: Model, scene: Scene, options: Options | None = None) -> list
 def _left(kept: Kept, shape: tuple[int, int], options: Options) -> Kept:
     """Candidates that pass the suppression within a crop."""
     if options.protocol == "corrected" and options.smallest and options.clean == "masks":
-        masks = kept.masks(shape, options.threshold)
+        masks = kept.masks(shape)
         large = [largest_region(m.bits) >= options.smallest for m in masks]
         kept = kept.take(np.flatnonzero(large))
     if options.nms == "masks":
-        masks = kept.masks(shape, options.threshold)
+        masks = kept.masks(shape)
         return kept.take(suppress_masks(masks, kept.scores, options.box_nms))
     return kept.take(suppress_boxes(kept.boxes, kept.scores, options.box_nms, options.protocol))
 
@@ -123,7 +123,7 @@ def _between_crops(
             tuple(kept.boxes[i].tolist()),
         )
         for kept in crops
-        for i, mask in enumerate(kept.masks(shape, options.threshold))
+        for i, mask in enumerate(kept.masks(shape))
     ]
     if len(crops) == 1:
         return every
@@ -183,7 +183,7 @@ class Automatic:
     points, crops, fewer, overlap, score, stability, offset, box_nms, crop_nms, smallest, refine
         See `Options`; what is left open takes the value of the code that came with the
         model: for SAM 2 and later `score=0.8` and small regions cleaned in the logits.
-    reading
+    protocol
         `published`: as SAM's code, faults included; `corrected`: see the documentation.
     device, dtype, weights
         Handed to the model.

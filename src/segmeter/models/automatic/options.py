@@ -42,8 +42,8 @@ class Options:
     score, stability
         A mask stays when the model's own score is above, and its stability at least this;
         0 switches a filter off.
-    threshold, offset
-        Logits above the threshold are the mask; stability moves it by the offset.
+    offset
+        Logits above 0 are the mask; stability moves that threshold by the offset.
     box_nms, crop_nms
         Of masks whose boxes overlap more than this the better one stays, within a crop and
         between crops.
@@ -79,7 +79,6 @@ class Options:
     overlap: float = 512 / 1500
     score: float = 0.88
     stability: float = 0.95
-    threshold: float = 0.0
     offset: float = 1.0
     box_nms: float = 0.7
     crop_nms: float = 0.7

@@ -36,7 +36,7 @@ from segmeter.core.models import ProtocolName
 from segmeter.kernels import compiled
 
 LIFT = 10.0
-"""How far beyond the threshold SAM 2 puts the logits of what it fills or removes."""
+"""How far from 0 SAM 2 puts the logits of what it fills or removes."""
 
 
 def clean_mask(
@@ -68,9 +68,7 @@ def largest_region(bits: Bits) -> int:
     return int(_regions(bits, 8)[1][1:].max(initial=0))
 
 
-def clean_logits(
-    maps: npt.NDArray[np.float32], smallest: int, threshold: float = 0.0
-) -> npt.NDArray[np.float32]:
+def clean_logits(maps: npt.NDArray[np.float32], smallest: int) -> npt.NDArray[np.float32]:
     """SAM 2's way: low-resolution logits `(n, h, w)` with small regions lifted or lowered.
 
     Regions of up to `smallest` pixels of the map are small; holes and islands are both found
@@ -78,9 +76,9 @@ def clean_logits(
     """
     cleaned = maps.copy()
     for place, one in enumerate(maps):
-        for bits, lift in ((one <= threshold, LIFT), (one > threshold, -LIFT)):
+        for bits, lift in ((one <= 0, LIFT), (one > 0, -LIFT)):
             labels, areas = _regions(bits, 8)
-            cleaned[place][_small(areas, smallest + 1)[labels]] = np.float32(threshold + lift)
+            cleaned[place][_small(areas, smallest + 1)[labels]] = lift
     return cleaned
 
 
@@ -215,7 +213,6 @@ def edge_map(
     maps: Iterable[Single],
     shape: tuple[int, int],
     protocol: ProtocolName = "published",
-    threshold: float = 0.0,
     frame_px: int = 0,
 ) -> EdgeMap:
     """The strongest edge of many masks at each pixel, not yet stretched to 0..1.
@@ -233,7 +230,7 @@ def edge_map(
     winner = np.zeros(shape, dtype=np.int32)
     for place, logits in enumerate(maps):
         dy, dx = _sobel(np.asarray(expit(logits), dtype=np.float32), protocol)
-        rise = np.sqrt(dx * dx + dy * dy) * outer_boundary(logits > threshold, protocol)
+        rise = np.sqrt(dx * dx + dy * dy) * outer_boundary(logits > 0, protocol)
         if frame_px:
             rise[:frame_px] = rise[-frame_px:] = 0
             rise[:, :frame_px] = rise[:, -frame_px:] = 0

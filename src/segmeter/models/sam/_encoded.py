@@ -25,11 +25,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Prediction, ProtocolName, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, signs
 from segmeter.core.scenes import Pixels
-from segmeter.models.automatic.candidates import (
-    PredictsGrids,
-    PredictsGridsSingly,
-    RefinesCandidates,
-)
+from segmeter.models.automatic.candidates import PredictsGrids
 from segmeter.models.sam._click_decoding import (
     MovablePoints,
     candidates,
@@ -46,7 +42,6 @@ from segmeter.models.sam._prompt_batches import (
     shown_masks,
 )
 from segmeter.models.sam._resizing import RENDERED_PIXELS, Frame, enlarged, fetched
-from segmeter.models.volumes.slices import OfAnEncodedScene
 
 if TYPE_CHECKING:
     from segmeter.models.sam._loading import SamNetwork
@@ -56,7 +51,7 @@ HINT_LOGIT = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-@capable(OffersSome, OfAnEncodedScene)
+@capable(OffersSome)
 class SamPrediction:
     """Four candidates by token number: 0 is the single mask, 1 to 3 are the three."""
 
@@ -76,14 +71,7 @@ class SamPrediction:
         return self.encoded.masks_of(self.logits[index : index + 1])[0]
 
 
-@capable(
-    KeepsState,
-    RendersTogether,
-    ScoresSingleClicks,
-    PredictsGrids,
-    PredictsGridsSingly,
-    RefinesCandidates,
-)
+@capable(KeepsState, RendersTogether, ScoresSingleClicks, PredictsGrids)
 class SamEncodedScene:
     graphs = True
     """Whether a GPU may replay captured graphs; predictions are the same without."""

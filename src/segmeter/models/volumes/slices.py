@@ -66,14 +66,6 @@ class ReadsSlices(Protocol):
     def slice_policy(self, protocol: ProtocolName) -> Any: ...
 
 
-@capability
-class OfAnEncodedScene(Protocol):
-    """A prediction with the encoded scene that made it."""
-
-    @property
-    def encoded(self) -> object: ...
-
-
 def flattened(prompt: Prompt) -> Iterator[tuple[int, Prompt]]:
     """A prompt `(z, y, x)` as prompts `(y, x)`, each with its slice.
 

@@ -19,13 +19,20 @@ from segmeter.core.capabilities import (
     FollowsProtocol,
     KeepsState,
     OnDevice,
-    RendersTogether,
     capable,
 )
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
-from segmeter.core.models import EncodedScene, Model, ModelCard, Prediction, ProtocolName, Request
+from segmeter.core.models import (
+    EncodedScene,
+    Model,
+    ModelCard,
+    Prediction,
+    ProtocolName,
+    Request,
+    render,
+)
 from segmeter.core.prompts import MaskHint, Prompt
 from segmeter.core.scenes import Image, Pixels, Scene, Volume
 from segmeter.core.seeds import fingerprint
@@ -34,7 +41,6 @@ from segmeter.models.volumes.slices import (
     EncodesTogether,
     EncodesValues,
     Heard,
-    OfAnEncodedScene,
     PreparedSlices,
     ReadsSlices,
     ReadsTargets,
@@ -77,9 +83,13 @@ class SliceState:
 
 @dataclass(frozen=True)
 class SlicewisePrediction:
-    """Slices predicted now, over those of earlier predictions."""
+    """Slices predicted now, over those of earlier predictions.
+
+    `renderer` is the encoded scene of one of them, which renders for all where it can.
+    """
 
     encoded: SliceEncodedScene
+    renderer: EncodedScene | None
     answers: Mapping[int, Prediction]
     earlier: SliceState
     heard: Heard
@@ -94,7 +104,10 @@ class SlicewisePrediction:
     @cached_property
     def slices(self) -> Mapping[int, Mask]:
         """All masks by slice, rendered when first asked for."""
-        return {**self.earlier.masks, **self.encoded.render_slices(self.answers)}
+        shown = list(self.answers.values())
+        masks = [] if self.renderer is None else render(self.renderer, shown)
+        turned = map(turned_mask, masks) if self.encoded.upright else masks
+        return {**self.earlier.masks, **dict(zip(self.answers, turned, strict=True))}
 
     @property
     def state(self) -> SliceState:
@@ -163,6 +176,7 @@ class SliceEncodedScene:
         """One prediction per request; those of a slice are predicted together."""
         parts = [self._slice_requests(request) for request in requests]
         answers: list[dict[int, Prediction]] = [{} for _ in requests]
+        encoded: EncodedScene | None = None
         together, wanted = self.model.together, sorted({z for part in parts for z in part})
         for some in (wanted[i : i + together] for i in range(0, len(wanted), together)):
             for z, encoded in zip(some, self._looked_at(some), strict=True):
@@ -172,23 +186,13 @@ class SliceEncodedScene:
                 ):
                     answers[i][z] = found
         return [
-            SlicewisePrediction(self, own, _state(request), self._heard(request))
+            SlicewisePrediction(self, encoded, own, _state(request), self._heard(request))
             for own, request in zip(answers, requests, strict=True)
         ]
 
     def _shown(self, prompts: Sequence[Prompt]) -> tuple[Prompt, ...]:
         """Prompts of a slice where the model sees them."""
         return tuple(turned(p, self.shape[1:]) if self.upright else p for p in prompts)
-
-    def render_slices(self, answers: Mapping[int, Prediction]) -> dict[int, Mask]:
-        """The shown masks of predicted slices; one encoded scene renders for all it can."""
-        shown = list(answers.values())
-        first = shown[0].encoded if shown and isinstance(shown[0], OfAnEncodedScene) else None
-        if isinstance(first, RendersTogether):
-            masks = first.render(shown)
-        else:
-            masks = [answer.mask() for answer in shown]
-        return dict(zip(answers, map(turned_mask, masks) if self.upright else masks, strict=True))
 
     def keeps_state(self, prompts: tuple[Prompt, ...], protocol: ProtocolName) -> bool:
         """Always: which slice's memory goes back is settled slice by slice."""

@@ -50,7 +50,7 @@ def work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
         drawn = generator(plan.seed, scene.dataset, scene.id, "single output").random(len(kept))
     for protocol in plan.protocols:
         best = kept.take(ranked(kept, nms, most, protocol, drawn))
-        masks = best.masks((height, width), options.threshold)
+        masks = best.masks((height, width))
         head = {"protocol": protocol, "proposals": len(masks), "cluster": scene.id}
         for group, found in groups_of(scene.detection_ground_truth, masks, most, protocol).items():
             rows += [
