@@ -28,8 +28,9 @@ MAY_IMPORT = {
     "models": {"core", "runtime", "kernels"},
     "measures": {"core", "kernels"},
     "stats": {"core"},
-    # Click models are fitted to recorded clicks, and replays repeat them: both are data.
-    "clickability": {"core", "kernels", "measures", "datasets"},
+    # Click models are fitted to recorded clicks, and replays repeat them: both are data. The
+    # networks are read and built with the tools of models.
+    "clickability": {"core", "kernels", "measures", "datasets", "models"},
     "users": {"core", "clickability", "measures", "datasets"},
     # What benchmarks share: groups, costs, responses to prompts, tables and cases of reports.
     "analysis": {"core", "datasets", "models", "users", "measures", "stats"},

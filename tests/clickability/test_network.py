@@ -169,14 +169,14 @@ def test_checkpoints_of_both_kinds_load_and_others_are_refused(tmp_path: Path) -
 
     network = Clickability(TINY)
     torch.save(network.state_dict(), tmp_path / "tiny.pth")
-    with pytest.raises(BadWeights, match="not a clickability network"):
+    with pytest.raises(BadWeights, match="weights of a clickability network"):
         load(tmp_path / "tiny.pth")
     size = {name: getattr(TINY, name) for name in TINY.__slots__}
     notes = {"segmeter.size": json.dumps(size)}
     save_file(network.state_dict(), tmp_path / "tiny.safetensors", metadata=notes)
     assert load(tmp_path / "tiny.safetensors").state_dict().keys() == network.state_dict().keys()
     (tmp_path / "broken.safetensors").write_bytes(b"not weights")
-    with pytest.raises(BadWeights, match="cannot be read"):
+    with pytest.raises(BadWeights, match="damaged or cut short"):
         load(tmp_path / "broken.safetensors")
     with pytest.raises(NotFound, match="no checkpoint"):
         load(tmp_path / "absent.pth")
@@ -255,5 +255,5 @@ def test_saliency_weights_of_another_network_are_refused(tmp_path: Path) -> None
     with pytest.raises(NotFound, match="no checkpoint"):
         saliency_source(tmp_path / "none")
     save_file({"other": torch.zeros(2)}, tmp_path / "other.safetensors")
-    with pytest.raises(BadWeights, match="not U2-Net-P"):
+    with pytest.raises(BadWeights, match="weights of U2-Net-P"):
         saliency_source(tmp_path / "other.safetensors")

@@ -6,7 +6,6 @@ the published checkpoint, so that it loads by its own keys.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -14,6 +13,8 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from segmeter.models.sam._decoder import Scale, named
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Clickability(nn.Module):
             nn.Conv2d(16, 16, 3, 2, 1),
             nn.ReLU(),
             nn.Conv2d(16, size.widths[0], 3, 2, 1),
-            _Scale(),
+            Scale(),
         )
         self.encoder_decoder = nn.Module()
         self.encoder_decoder.backbone = _Backbone(size)
@@ -74,15 +75,6 @@ class Clickability(nn.Module):
         return (wide - low) / (high - low + epsilon)
 
 
-class _Scale(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.scale = nn.Parameter(torch.full((1,), 0.05))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x * self.scale.abs()
-
-
 class _Backbone(nn.Module):
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -95,10 +87,10 @@ class _Backbone(nn.Module):
             nn.Conv2d(widths[0] // 2, widths[0], 3, 2, 1),
             nn.BatchNorm2d(widths[0]),
         )
-        self.patch_embed1 = chain(proj=first)
+        self.patch_embed1 = named(proj=first)
         for stage in range(1, 4):
             before, width = widths[stage - 1 : stage + 1]
-            smaller = chain(proj=nn.Conv2d(before, width, 3, 2, 1), norm=nn.BatchNorm2d(width))
+            smaller = named(proj=nn.Conv2d(before, width, 3, 2, 1), norm=nn.BatchNorm2d(width))
             self.add_module(f"patch_embed{stage + 1}", smaller)
         for stage in range(4):
             start = sum(size.depths[:stage])
@@ -124,11 +116,6 @@ class _Backbone(nn.Module):
         return stages
 
 
-def chain(**parts: nn.Module) -> nn.Sequential:
-    """Modules one after the other, under their names."""
-    return nn.Sequential(OrderedDict(parts))
-
-
 class _Block(nn.Module):
     """Attention by large kernels, then a mixing of channels, each on a scaled side path."""
 
@@ -138,7 +125,7 @@ class _Block(nn.Module):
         self.attn = _Attention(width)
         self.norm2 = nn.BatchNorm2d(width)
         hidden = width * expansion
-        self.mlp = chain(
+        self.mlp = named(
             fc1=nn.Conv2d(width, hidden, 1),
             dwconv=nn.Conv2d(hidden, hidden, 3, padding=1, groups=hidden),
             gelu=nn.GELU(),
@@ -193,7 +180,7 @@ class _Gate(nn.Module):
 
 def _normed(before: int, width: int) -> nn.Sequential:
     groups = 32 if width % 32 == 0 else 8
-    return chain(conv=nn.Conv2d(before, width, 1, bias=False), gn=nn.GroupNorm(groups, width))
+    return named(conv=nn.Conv2d(before, width, 1, bias=False), gn=nn.GroupNorm(groups, width))
 
 
 class _LightHam(nn.Module):
@@ -218,7 +205,7 @@ class _LightHam(nn.Module):
 class _Hamburger(nn.Module):
     def __init__(self, width: int, rank: int) -> None:
         super().__init__()
-        self.ham_in = chain(conv=nn.Conv2d(width, width, 1))
+        self.ham_in = named(conv=nn.Conv2d(width, width, 1))
         self.ham = _Factorisation(width, rank)
         self.ham_out = _normed(width, width)
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from segmeter.clickability.maps import ClickabilityMap, ClickSource
 from segmeter.core.errors import BadWeights, NotFound
+from segmeter.models.weights import load_into, named_tensors
 
 if TYPE_CHECKING:
     from segmeter.clickability._segnext import Clickability
@@ -22,6 +23,7 @@ FRAME = 416
 _MEAN = np.array([0.485, 0.456, 0.406])
 _DEVIATION = np.array([0.229, 0.224, 0.225])
 _SIZE_KEY, _FRAME_KEY, _RECIPE_KEY = "segmeter.size", "segmeter.frame", "segmeter.recipe"
+COUNTERS = ("num_batches_tracked",)  # of training steps: a file may lack them
 # What the benchmark's wrapper adds to the range before it divides by it.
 _EPSILON = 1e-8
 
@@ -107,19 +109,16 @@ def normalised(image: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 
 def load(path: Path) -> Clickability:
     """A checkpoint by its published keys: safetensors, or a bare state dict of torch."""
-    import torch
-
     from segmeter.clickability._segnext import BASE, Clickability, Size
 
-    state, notes = read_tensors(path)
+    state, notes = read_tensors(path), _notes(path)
     try:
         size = Size(**json.loads(notes[_SIZE_KEY])) if _SIZE_KEY in notes else BASE
         smooth = notes.get(_RECIPE_KEY) == "corrected"
         network = Clickability(size, int(notes.get(_FRAME_KEY, FRAME)), smooth)
-        network.load_state_dict({k: torch.as_tensor(v) for k, v in state.items()}, strict=True)
     except (RuntimeError, TypeError, ValueError) as error:
-        first = str(error).splitlines()[-1].strip()[:160]
-        raise BadWeights(f"'{path.name}' is not a clickability network: {first}") from None
+        raise BadWeights(f"'{path}' names a size or frame that is none: {error}") from None
+    load_into(network, state, f"the weights of a clickability network in '{path}'", COUNTERS)
     return network.eval()
 
 
@@ -140,20 +139,17 @@ def save(network: Clickability, path: Path, notes: Mapping[str, str]) -> None:
     fresh.replace(path)
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Tensors by name, and the notes of a safetensors file; never by pickle."""
-    import torch
-
-    if not path.is_file():
+def read_tensors(path: Path, *under: str) -> dict[str, Any]:
+    """The tensors of a checkpoint by name; nothing in it is executed."""
+    if not path.exists():
         raise NotFound(f"no checkpoint '{path}'")
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors import safe_open
+    return named_tensors(path, *under)
 
-            with safe_open(path, framework="pt") as file:
-                names = file.keys()
-                return {key: file.get_tensor(key) for key in names}, file.metadata() or {}
-        return torch.load(path, map_location="cpu", weights_only=True), {}
-    except Exception as error:  # noqa: BLE001  # safetensors raises its own bare kind
-        message = (str(error).splitlines() or [type(error).__name__])[0][:120]
-        raise BadWeights(f"checkpoint '{path.name}' cannot be read: {message}") from None
+
+def _notes(path: Path) -> dict[str, str]:
+    from safetensors import safe_open
+
+    if path.suffix != ".safetensors":
+        return {}
+    with safe_open(path, framework="pt") as file:
+        return file.metadata() or {}

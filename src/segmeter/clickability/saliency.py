@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from segmeter.clickability._segnext import chain
 from segmeter.clickability.maps import ClickabilityMap, ClickRegion, ClickSource, uniform
-from segmeter.clickability.network import normalised, read_tensors
-from segmeter.core.errors import BadWeights
+from segmeter.clickability.network import COUNTERS, normalised, read_tensors
 from segmeter.core.masks import Mask
+from segmeter.models.sam._decoder import named
+from segmeter.models.weights import load_into
 
 _SIDE = 320
 _GREY = 128
@@ -87,14 +87,8 @@ def crop_box(error_region: Mask) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _load(path: Path) -> U2NetP:
-    file = path / "model.safetensors" if path.is_dir() else path
-    network, (tensors, _) = U2NetP(), read_tensors(file)
-    counts = {k: v for k, v in network.state_dict().items() if k.endswith("num_batches_tracked")}
-    try:
-        network.load_state_dict(counts | tensors)
-    except RuntimeError as error:
-        reason = str(error).splitlines()[-1].strip()[:120]
-        raise BadWeights(f"'{file.name}' is not U2-Net-P: {reason}") from None
+    network = U2NetP()
+    load_into(network, read_tensors(path), f"the weights of U2-Net-P in '{path}'", COUNTERS)
     return network.eval()
 
 
@@ -134,7 +128,7 @@ class U2NetP(nn.Module):
 
 
 def _conv(before: int, width: int, dilation: int = 1) -> nn.Sequential:
-    return chain(
+    return named(
         conv_s1=nn.Conv2d(before, width, 3, padding=dilation, dilation=dilation),
         bn_s1=nn.BatchNorm2d(width),
         relu=nn.ReLU(),

@@ -30,11 +30,12 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from segmeter.clickability._segnext import SIZES, Clickability
-from segmeter.clickability.network import FRAME, read_tensors, save
+from segmeter.clickability.network import COUNTERS, FRAME, read_tensors, save
 from segmeter.clickability.training.samples import TrainingSample, TrainingSamples
-from segmeter.core.errors import BadInput, BadWeights, RunConflict, check_choice
+from segmeter.core.errors import BadInput, RunConflict, check_choice
 from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import fingerprint, generator
+from segmeter.models.weights import load_into
 
 _PREFIXES = ("module.", "encoder_decoder.", "backbone.")
 _STATE, _WEIGHTS, _HISTORY = "state.pt", "clickability.safetensors", "history.csv"
@@ -50,26 +51,14 @@ def load_backbone(network: Clickability, path: Path) -> None:
     and tensors of heads are left aside; every tensor of the backbone must be there.
     """
     backbone = cast(nn.Module, network.encoder_decoder.backbone)
-    wanted = backbone.state_dict()
-    state, _ = read_tensors(path)
-    inner = state.get("state_dict", state)
-    if not isinstance(inner, dict):
-        raise BadWeights(f"'{path.name}' holds no tensors by name")
-    given = {name: v for name, v in wanted.items() if name.endswith("num_batches_tracked")}
-    for name, value in inner.items():
-        if isinstance(value, Tensor):
-            for prefix in _PREFIXES:
-                name = name.removeprefix(prefix)
-            given[name.replace(".dwconv.dwconv.", ".dwconv.")] = value
-    lost = [name for name in wanted if name not in given]
-    advice = "choose the network size that fits the file"
-    if lost:
-        raise BadWeights(f"'{path.name}' has no tensor '{lost[0]}' of the backbone; {advice}")
-    try:
-        backbone.load_state_dict({name: given[name] for name in wanted})
-    except RuntimeError as error:
-        reason = str(error).splitlines()[-1].strip().rstrip(".")
-        raise BadWeights(f"'{path.name}': {reason}; {advice}") from None
+    given = {}
+    for name, value in read_tensors(path, "state_dict").items():
+        for prefix in _PREFIXES:
+            name = name.removeprefix(prefix)
+        given[name.replace(".dwconv.dwconv.", ".dwconv.")] = value
+    own = {name: given[name] for name in backbone.state_dict() if name in given}
+    what = f"choose the network size that fits '{path}': the weights of its backbone"
+    load_into(backbone, own, what, COUNTERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +304,7 @@ def _resume(state: _State, out: Path, identity: str) -> None:
             raise RunConflict(f"'{out}' holds the weights of a network; choose another --out")
         _save(state, out, identity)  # before the first weights, which are then known to be ours
         return
-    kept, _ = read_tensors(path)
+    kept = read_tensors(path)
     if kept.get("identity") != identity:
         raise RunConflict(
             f"'{out}' holds a training with other settings, images or clicks; choose another folder"

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from segmeter.core.errors import BadInput
 from segmeter.models.clicknets.containers import Ritm, SimpleClick
-from segmeter.models.sam._decoder import channels_first, channels_last, named
+from segmeter.models.sam._decoder import Scale, channels_first, channels_last, named
 from segmeter.models.sam._resizing import normalised
 from segmeter.models.sam._vit import VitBlock
 
@@ -204,15 +204,6 @@ def _ones(*widths: int) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-class _Scale(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.scale = nn.Parameter(torch.full((1,), 0.05))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x * self.scale.abs()
-
-
 class _Extractor(HRNet):
     """Backbone and head under the one prefix that the checkpoints give them."""
 
@@ -248,7 +239,7 @@ class RitmNetwork(nn.Module):
             nn.Conv2d(channels, 16, 1),
             nn.LeakyReLU(0.2) if shape.leaky else nn.ReLU(),
             nn.Conv2d(16, 64, 3, stride=2, padding=1),
-            _Scale(),
+            Scale(),
         )
         self.feature_extractor = _Extractor(shape.width, shape.small, shape.ocr_width)
 

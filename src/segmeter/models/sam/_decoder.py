@@ -29,6 +29,17 @@ def named(**parts: nn.Module) -> nn.Sequential:
     return nn.Sequential(OrderedDict(parts))
 
 
+class Scale(nn.Module):
+    """One learned factor, never negative: of the click maps of RITM and RClicks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.full((1,), 0.05))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.scale.abs()
+
+
 class TwoWayTransformer(nn.Module):
     """Two blocks, and a last attention of the tokens to the image.
 
