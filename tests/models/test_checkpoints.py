@@ -31,6 +31,7 @@ from segmeter.core.scenes import Image  # noqa: E402
 from segmeter.models import checkpoints, weights  # noqa: E402
 from segmeter.models.checkpoints import is_unused, source_name  # noqa: E402
 from segmeter.models.sam._loading import SamNetwork  # noqa: E402
+from segmeter.models.sam._vit import SamVit  # noqa: E402
 
 from .weight_rule import rule_tensor  # noqa: E402
 
@@ -138,6 +139,36 @@ def test_a_file_with_two_networks_or_none_is_refused(stopped: Any, sentence: str
         given |= {key: one} if how == "a" else {f"{key}{k}": v for k, v in one.items()}
     with pytest.raises(BadWeights, match=sentence):
         checkpoints.unwrap(given, FILE)
+
+
+_DECODER = {"mask_decoder.iou_token.weight": (1, 256)}
+_LATER = {"sam_mask_decoder.iou_token.weight": (1, 256)}
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        _DECODER | {"image_encoder.pos_embed": ()},
+        _DECODER | {"image_encoder.patch_embed.seq.0.c.weight": ()},
+        _LATER | {"image_encoder.trunk.pos_embed_window": (1,)},
+    ],
+)
+def test_tensors_of_too_few_axes_are_no_encoder(sizes: dict[str, tuple[int, ...]]) -> None:
+    with pytest.raises(BadWeights, match="no known encoder"):
+        checkpoints.recognise(sizes, FILE)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"x.rel_pos_h": (127, 64)},
+        {"image_encoder.blocks.a.attn.rel_pos_h": (127, 64)},
+        {"image_encoder.blocks.0.attn.rel_pos_h": (127, 0)},
+    ],
+)
+def test_codes_of_distance_that_are_none_are_refused(odd: dict[str, tuple[int, ...]]) -> None:
+    with pytest.raises(BadWeights, match="no encoder of a SAM"):
+        SamVit.sized({"image_encoder.pos_embed": (1, 64, 64, 768)} | odd)
 
 
 def test_what_lies_beside_the_network_is_refused_by_name() -> None:

@@ -95,6 +95,31 @@ def test_halves_that_do_not_fit_are_refused(pair: Path, tmp_path: Path) -> None:
         catalogue.models.make(str(other))
 
 
+def test_a_decoder_without_scores_and_an_encoder_of_two_images_are_refused(
+    pair: Path, tmp_path: Path
+) -> None:
+    import onnx
+
+    scene = Image("drawn", "grey", np.full((40, 60, 3), 99, np.uint8), [])
+    graph = onnx.load(pair / "decoder.onnx")
+    for output in graph.graph.output:
+        output.name = f"{output.name}_odd"
+    for node in graph.graph.node:
+        node.output[:] = [f"{n}_odd" if f"{n}_odd" in _outputs(graph) else n for n in node.output]
+        node.input[:] = [f"{n}_odd" if f"{n}_odd" in _outputs(graph) else n for n in node.input]
+    onnx.save(graph, tmp_path / "decoder.onnx")
+    odd = f"onnx?encoder={pair / 'encoder.onnx'}&decoder={tmp_path / 'decoder.onnx'}"
+    with pytest.raises(BadWeights, match=r"a decoder gives logits .* iou_predictions or"):
+        catalogue.models.make(odd).encode(scene)
+    decoder = pair / "decoder.onnx"
+    with pytest.raises(BadWeights, match="an encoder takes one image"):
+        catalogue.models.make(f"onnx?encoder={decoder}&decoder={decoder}").encode(scene)
+
+
+def _outputs(graph: Any) -> set[str]:
+    return {output.name for output in graph.graph.output}
+
+
 def test_a_decoder_of_one_mask_shows_it(pair: Path, network: SamNetwork, tmp_path: Path) -> None:
     folder = export_decoder(network, tmp_path, single=True)
     shutil.copy(pair / "encoder.onnx", tmp_path / "encoder.onnx")

@@ -162,8 +162,8 @@ def recognise(sizes: Mapping[str, tuple[int, ...]], path: Path) -> tuple[str, La
         later = ("no_obj_embed_spatial", "occlusion_spatial_embedding_parameter")
         release = "2.1" if quality or any(name in sizes for name in later) else "2"
         return f"sam{release}-{quality}hiera-{size}", layout
-    stem = sizes.get("image_encoder.patch_embed.seq.0.c.weight")
-    if stem is not None:
+    stem = sizes.get("image_encoder.patch_embed.seq.0.c.weight", ())
+    if len(stem) == 4:
         if stem[-1] == 1:
             return "litemedsam", layout
         return ("sam-hq-vit-tiny" if quality else "mobile-sam"), layout
@@ -183,9 +183,9 @@ def _size(
     known: Mapping[tuple[int, int], str],
 ) -> str:
     """The size of an encoder by its width, an axis of its positions, and the number of blocks."""
-    if place not in sizes:
+    if len(sizes.get(place, ())) != 4:
         raise BadWeights(
-            f"'{path}' has a SAM's decoder but no known encoder: '{place}' is missing (EdgeTAM and "
+            f"'{path}' has a SAM's decoder but no known encoder: no map '{place}' (EdgeTAM and "
             "EfficientTAM are read from their Hugging Face folders only)"
         )
     count = len({k.removeprefix(blocks).partition(".")[0] for k in sizes if k.startswith(blocks)})

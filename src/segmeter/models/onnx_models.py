@@ -74,7 +74,7 @@ class OnnxSam:
 
     Parameters
     ----------
-    masks, protocol
+    masks, points
         As for the SAMs in PyTorch: which mask is shown, and where in a pixel a click is.
     """
 

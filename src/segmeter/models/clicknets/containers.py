@@ -131,13 +131,13 @@ def recognise(path: Path) -> str | None:
     found, shape = _sizes_and_shape(path)
     if shape is not None:
         return _name(RITM | SIMPLECLICK, lambda s: s == shape)
-    head = found.get("feature_extractor.conv3x3_ocr.0.weight")
-    maps = found.get("maps_transform.0.weight")
-    if head is not None and maps is not None:
+    head = found.get("feature_extractor.conv3x3_ocr.0.weight", ())
+    maps = found.get("maps_transform.0.weight", ())
+    if len(head) == len(maps) == 4:
         key = (head[1] // 15, head[0] // 2, maps[1] == 3)
         return _name(RITM, lambda s: (s.width, s.ocr_width, s.with_previous) == key)
     place = found.get("backbone.pos_embed")
-    if place is None or "patch_embed_coords.proj.weight" not in found:
+    if not place or "patch_embed_coords.proj.weight" not in found:
         return None
     depth = len({k.split(".")[2] for k in found if k.startswith("backbone.blocks.")})
     return _name(SIMPLECLICK, lambda s: (s.dim, s.depth) == (place[-1], depth))

@@ -36,6 +36,7 @@ _SECOND = (
     {"image_embeddings", "high_res_features1", "high_res_features2"},
     {"image_embeddings.0", "image_embeddings.1", "image_embeddings.2"},
 )
+_SCORES = ("iou_predictions", "iou_scores", "scores")
 _PROMPTS = {
     "point_coords", "point_labels", "mask_input", "has_mask_input", "orig_im_size",
     "input_points", "input_labels", "input_boxes",
@@ -65,7 +66,14 @@ class OnnxPair:
         threads = torch.get_num_threads()
         first, second = (open_graph(file, device, threads) for file in (encoder, decoder))
         ins, outs = signature(first.get_inputs()), signature(first.get_outputs())
-        given = signature(second.get_inputs())
+        given, made = signature(second.get_inputs()), signature(second.get_outputs())
+        if len(ins) != 1:
+            raise BadWeights(f"'{encoder}' takes {', '.join(ins)}; an encoder takes one image")
+        if made.keys().isdisjoint(_SCORES) or not any(len(shape) >= 4 for shape in made.values()):
+            raise BadWeights(
+                f"'{decoder}' gives {', '.join(made)}; a decoder gives logits `(B, k, h, w)` and "
+                f"{' or '.join(_SCORES)}"
+            )
         for name in set(given) - _PROMPTS:
             if name not in outs:
                 raise BadWeights(
@@ -208,7 +216,7 @@ class OnnxEncodedScene(SamEncodedScene):
         maps = [a for a in found.values() if a.ndim >= 4 and a.dtype.kind == "f"]
         named = found.get("low_res_masks")
         low = named if named is not None and named.ndim == 4 else maps[-1]
-        score = next(found[n] for n in ("iou_predictions", "iou_scores", "scores") if n in found)
+        score = next(found[name] for name in _SCORES if name in found)
         logits = torch.from_numpy(low.reshape(len(points), -1, *low.shape[-2:]).astype(np.float32))
         scores = torch.from_numpy(score.reshape(len(points), -1).astype(np.float32))
         return logits, scores[:, : logits.shape[1]]

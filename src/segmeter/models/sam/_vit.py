@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from segmeter.core.errors import BadWeights
 from segmeter.models.sam._decoder import ChannelNorm, channels_first, channels_last, named
 
 _PATCH = 16
@@ -58,10 +59,14 @@ class SamVit(nn.Module):
     @classmethod
     def sized(cls, sizes: Mapping[str, tuple[int, ...]]) -> Self:
         """The encoder of a checkpoint with tensors of these shapes, in any layout."""
-        cells, *_, width = next(v for k, v in sizes.items() if k.endswith("encoder.pos_embed"))[1:]
-        codes = {k.split(".")[-3]: v for k, v in sizes.items() if k.endswith(".rel_pos_h")}
-        whole = sorted(int(n) for n, shape in codes.items() if shape[0] == 2 * cells - 1)
-        heads = width // codes.get("0", (0, 64))[1]
+        try:
+            places = next(v for k, v in sizes.items() if k.endswith("encoder.pos_embed"))
+            _, cells, _, width = places
+            codes = {k.split(".")[-3]: v for k, v in sizes.items() if k.endswith(".rel_pos_h")}
+            whole = sorted(int(n) for n, shape in codes.items() if shape[0] == 2 * cells - 1)
+            heads = width // codes.get("0", (0, 64))[1]
+        except (LookupError, ValueError, ArithmeticError) as error:
+            raise BadWeights(f"no encoder of a SAM has tensors of these shapes: {error}") from error
         return cls(cells * _PATCH, width, len(codes), heads, tuple(whole))
 
     def forward(self, pixels: Tensor) -> Tensor:
