@@ -25,6 +25,7 @@ from segmeter.core.scenes import Scene
 from segmeter.models.adapters import as_image
 from segmeter.models.clicknets import containers
 from segmeter.models.clicknets.containers import RITM, SIMPLECLICK, Shape, SimpleClick
+from segmeter.models.fetching import ByHand, Page, offer
 from segmeter.models.weights import CheckpointModel, files, pick_device
 
 if TYPE_CHECKING:
@@ -108,10 +109,24 @@ def _card(name: str, shape: Shape) -> ModelCard:
     return ModelCard(name, f"RITM, {wide}, {how}", takes, "MIT", "sofiiuk2022", family="ritm")
 
 
+_RITM = "https://github.com/SamsungLabs/ritm_interactive_segmentation/releases/download/v1.0"
+_FILES = {
+    "ritm-h18s": "coco_lvis_h18s_itermask.pth",
+    "ritm-h18": "coco_lvis_h18_itermask.pth",
+    "ritm-h32": "coco_lvis_h32_itermask.pth",
+    "ritm-h18-baseline": "coco_lvis_h18_baseline.pth",
+    "simpleclick-vit-xtiny": "cocolvis_vit_xtiny.pth",
+    "simpleclick-vit-b": "cocolvis_vit_base.pth",
+    "simpleclick-vit-l": "cocolvis_vit_large.pth",
+    "simpleclick-vit-h": "cocolvis_vit_huge.pth",
+}
+
 for _name, _shape in (RITM | SIMPLECLICK).items():
-    _made = _card(_name, _shape)
+    _made, _file = _card(_name, _shape), _FILES[_name]
     _summary = f"{_made.summary}; give its .pth with weights=FILE"
     catalogue.models.add(_name, _summary)(partial(ClickNet, _made, _shape))
+    _by_hand = ByHand("https://github.com/uncbiag/SimpleClick", _file)
+    offer(_name, _by_hand if isinstance(_shape, SimpleClick) else Page(f"{_RITM}/{_file}"))
 
 _EISEG = ModelCard(
     "eiseg-hrnet18-ocr64",

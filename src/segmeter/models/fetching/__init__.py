@@ -323,20 +323,3 @@ offer(
     ),
     sha256={"mobile_sam.pt": _MOBILE_SAM},
 )
-
-_RITM = "https://github.com/SamsungLabs/ritm_interactive_segmentation/releases/download/v1.0/"
-for _name, _file in (
-    ("ritm-h18s", "coco_lvis_h18s_itermask.pth"),
-    ("ritm-h18", "coco_lvis_h18_itermask.pth"),
-    ("ritm-h32", "coco_lvis_h32_itermask.pth"),
-    ("ritm-h18-baseline", "coco_lvis_h18_baseline.pth"),
-):
-    offer(_name, Page(_RITM + _file))
-
-for _name, _file in (
-    ("simpleclick-vit-xtiny", "cocolvis_vit_xtiny.pth"),
-    ("simpleclick-vit-b", "cocolvis_vit_base.pth"),
-    ("simpleclick-vit-l", "cocolvis_vit_large.pth"),
-    ("simpleclick-vit-h", "cocolvis_vit_huge.pth"),
-):
-    offer(_name, ByHand("https://github.com/uncbiag/SimpleClick", _file))
