@@ -82,6 +82,11 @@ Device = Literal["pc", "mobile"]
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$")]
 
 
+def in_language(versions: Mapping[str, str], language: str) -> str:
+    """A text in this language, or for all languages, or in another one."""
+    return versions.get(language) or versions.get("") or next(iter(versions.values()), "")
+
+
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from markupsafe import Markup, escape
 
 from segmeter.study.guards import Gate, Limiter, Limits, address_of, keep_cookie, same_text, signed
-from segmeter.study.plan import Plan
+from segmeter.study.plan import Plan, in_language
 from segmeter.study.records import Refused, Row
 from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import Segmenting
@@ -47,11 +47,6 @@ def _linked(text: str) -> str:
 
 
 templates(html=True).filters["prose"] = prose
-
-
-def pick(versions: Mapping[str, str], language: str) -> str:
-    """A text in this language, or for all languages, or in another one."""
-    return versions.get(language) or versions.get("") or next(iter(versions.values()), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +125,8 @@ class Visit:
             languages={code: each["language"] for code, each in words.items()},
             w=words[language],
             base=self.base,
-            text=lambda key: pick(texts.get(key, {}), language),
-            pick=lambda versions: pick(versions, language),
+            text=lambda key: in_language(texts.get(key, {}), language),
+            pick=lambda versions: in_language(versions, language),
             **more,
         )
         return HTMLResponse(filled, status)

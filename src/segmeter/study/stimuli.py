@@ -30,7 +30,7 @@ from segmeter.measures.objects import iou
 from segmeter.report.replays import mosaic
 from segmeter.runtime.remote_files import Roots
 from segmeter.study import drawing
-from segmeter.study.plan import Plan, near
+from segmeter.study.plan import Plan, in_language, near
 
 MaskSource = Callable[[str, str, tuple[int, ...]], Mask | None]
 """Gives the mask of a target in a scene of a shape; None where there is none."""
@@ -201,7 +201,7 @@ class Stimuli:
         """The prompt that every model was given: the target's most central point, or its box."""
         mask = self.shown(scene).targets[target].mask
         if self.plan.rating.prompt == "box":
-            return Box(tuple(map(float, mask.low)), tuple(float(h - 1) for h in mask.high))
+            return Box.around(mask)
         return drawing.centre_of(mask)
 
     def _draw(self, scene: str, target: str, part: str, source: str, show: str) -> bytes:
@@ -246,8 +246,7 @@ class Stimuli:
             )
 
     def _described(self, scene: str, target: str, language: str) -> str:
-        given = self.plan.descriptions.get(f"{scene}/{target}", {})
-        return given.get(language) or given.get("") or next(iter(given.values()), "")
+        return in_language(self.plan.descriptions.get(f"{scene}/{target}", {}), language)
 
     def _check_named(self, known: set[str]) -> None:
         """Refuse names of targets that the dataset lacks."""
