@@ -282,13 +282,13 @@ def short(name: str) -> str:
     return Path(path).name + question + options if own else name
 
 
-_PLAIN = {
+_PLAIN: dict[str, tuple[str, set[type]]] = {
     "str": ("text", {str}),
     "Path": ("text", {str}),
     "int": ("a whole number", {int}),
     "float": ("a number", {int, float}),
     "bool": ("true or false", {bool, int}),
-    "None": ("", set[type]()),
+    "None": ("", set()),
 }
 """Kinds of options by their annotation: in words, and the types that fit."""
 
@@ -301,7 +301,7 @@ def _other_kind(value: object, annotation: str) -> str:
     kinds = annotation.split(" | ")
     if type(value) not in (str, int, float, bool) or not _PLAIN.keys() >= set(kinds):
         return ""
-    fitting: set[type] = set().union(*(_PLAIN[kind][1] for kind in kinds))
+    fitting = set[type]().union(*(_PLAIN[kind][1] for kind in kinds))
     words = dict.fromkeys(word for kind in kinds if (word := _PLAIN[kind][0]))
     return "" if type(value) in fitting else " or ".join(words)
 
