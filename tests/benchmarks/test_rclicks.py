@@ -469,7 +469,7 @@ def test_a_verdict_follows_from_clicks_then_from_quality() -> None:
         conclusions([found(*case)])[0] for case in ((True, True), (False, True), (False, False))
     ]
     assert "it matters where people click:" in answers[0].text
-    assert "for the quality on the way" in answers[1].text
+    assert "but only for the mean IoU over the rounds" in answers[1].text
     assert "has not been shown to matter" in answers[2].text
 
 

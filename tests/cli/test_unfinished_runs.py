@@ -76,7 +76,7 @@ def test_answer_and_costs_are_of_the_objects_that_all_models_have(half: Path) ->
     assert whole["synthetic-noisy"] != pytest.approx(wanted["synthetic-noisy"])
     assert f"{len(mine)} measured in 2 images" in next(iter(costs.values()))["table"]
     page = run.report(half.parent / "page.html").read_text()
-    assert f"costs are of the {len(mine)} that all have" in flat(page)
+    assert f"costs use the {len(mine)} that all have" in flat(page)
 
 
 def test_a_model_without_results_is_not_called_the_only_model(

@@ -124,9 +124,8 @@ def test_images_that_are_not_here_are_named_and_the_rest_goes_on(made_up):
 
 def test_a_folder_without_any_of_the_images_is_refused(made_up, tmp_path):
     (tmp_path / "elsewhere").mkdir()
-    data = _open(made_up, images=str(tmp_path / "elsewhere"))
     with pytest.raises(NotFound, match=r"none of its 2 images is in .* put the images there"):
-        data.scenes()
+        _open(made_up, images=str(tmp_path / "elsewhere"))
 
 
 def test_lvis_images_are_found_by_their_address(tmp_path, write, photo):

@@ -199,7 +199,7 @@ def test_a_run_that_is_being_written_is_refused(tmp_path: Path) -> None:
         ({"benchmark": "nocs"}, NotFound, "did you mean 'noc'"),
         ({"segmenters": ()}, BadInput, "at least one model"),
         ({"datasets": ()}, BadInput, "at least one dataset"),
-        ({"rounds": -1}, BadInput, "at least 1"),
+        ({"rounds": -1}, BadInput, "whole number from 1"),
     ],
 )
 def test_a_wrong_request_writes_nothing(

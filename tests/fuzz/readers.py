@@ -397,9 +397,10 @@ def _read_onnx(path: Path) -> None:
 
 
 def _read_click_model(path: Path) -> None:
-    from segmeter.clickability.network import read_tensors
+    from segmeter.clickability.network import load
 
-    read_tensors(path)
+    with contextlib.suppress(BadWeights):  # a good file of tensors, if not of this network
+        load(path)
 
 
 def _read_saliency(path: Path) -> None:

@@ -30,7 +30,6 @@ NOT_FUZZED = {
     "clickability/fitting/": "files that the user chose, or a cache of the command's own",
     "clickability/maps.py": "a table of the package",
     "analysis/report_parts.py": "tables of the package",
-    "clickability/network.py:load": "the tensors come from read_tensors, which is fuzzed",
     "core/catalogue.py:_value": "any text is a value",
     "models/sam/_hiera.py:encoder_of": "the config that _check_config has read before",
     "models/videos/memory_trackers.py:get": "a temporary file of the tracker's own",

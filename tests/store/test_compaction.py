@@ -302,7 +302,7 @@ def test_jobs_of_an_unreadable_pack_are_counted_without_the_data(
     monkeypatch.setattr(Run, "scenes", elsewhere)
     note, table = missing(Run.open(folder.path)).blocks
     assert "2 results are missing" in str(note)
-    assert "the same command runs what is left out again" in str(table)
+    assert "the same command runs the jobs left out again" in str(table)
 
 
 def test_a_run_of_a_benchmark_that_is_not_installed_can_be_asked(here: RunFolder) -> None:

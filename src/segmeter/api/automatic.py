@@ -79,9 +79,7 @@ def auto_masks(
     spec = Spec("automatic", {**settings, **parsed_options(options), "model": model})
     method = catalogue.methods.make(spec, **roots_of(None, weights).options())
     if any(file.resolve().parent == folder.resolve() for file in files):
-        raise BadInput(
-            f"--out '{out}' is the folder of the images; choose another, or some are lost"
-        )
+        raise BadInput(f"--out '{out}' is the folder of the images; choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
     found = _Found(folder, model, protocol)
     with caller_state_kept():

@@ -136,8 +136,9 @@ class CocoJson(SceneSet[Path]):
         return self._sources[scene]
 
     def below(self, image: Path) -> str:
-        """The path of an image below the folder of all."""
-        return image.relative_to(self._images).as_posix()
+        """The path of an image below the folder of all; elsewhere its name."""
+        inside = image.is_relative_to(self._images)
+        return image.relative_to(self._images).as_posix() if inside else image.name
 
     def pixels(self, scene: str) -> npt.NDArray[np.uint8]:
         return read_rgb(self.image(scene))

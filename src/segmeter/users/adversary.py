@@ -148,7 +148,7 @@ def _started(
     observations: Sequence[Observation],
     directions: Sequence[Direction],
 ) -> list[Kind | None]:
-    """What is made of each observation with its centre click; None where there is no such click."""
+    """A value for each observation and its centre click; None where there is no such click."""
     pairs = zip(centre_clicks(observations), directions, strict=True)
     return [
         None if found.click is None else make(found.observation, direction, found.click)

@@ -270,7 +270,7 @@ def test_default_users_fit_some_model_of_each_kind() -> None:
     [
         ({"kind": "method"}, "tests models, not methods"),
         ({"measures": ("boundary-iou",)}, "does not score volumes"),
-        ({"rounds": -1}, "at least 1"),
+        ({"rounds": -1}, "whole number from 1"),
         ({"options": {"stride": 3}}, "no option"),
     ],
 )

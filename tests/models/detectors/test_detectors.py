@@ -90,8 +90,8 @@ def test_damaged_foreign_and_absent_weights_are_refused(name, tmp_path, monkeypa
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_least_score_outside_0_to_1_is_refused(name, real_weights):
-    for wrong in ("1.5", "-1", "high"):
-        with pytest.raises(BadInput, match="from 0 to 1"):
+    for wrong, wanted in (("1.5", "from 0 to 1"), ("-1", "from 0 to 1"), ("high", "is a number")):
+        with pytest.raises(BadInput, match=wanted):
             catalogue.detectors.make(f"{name}?least={wrong}", weights=str(real_weights))
 
 
