@@ -33,9 +33,10 @@ def published_sort(weights: np.ndarray, share: tuple[float, float], uniform: flo
 
 
 def ellipse(centre: tuple[float, float]) -> np.ndarray:
+    """24 % of the image, around a centre in shares of its sides."""
     y, x = np.ogrid[: SHAPE[0], : SHAPE[1]]
-    height, width = 0.276 * SHAPE[0], 0.276 * SHAPE[1]
-    return ((y - centre[0]) / height) ** 2 + ((x - centre[1]) / width) ** 2 < 1
+    down, across = y / SHAPE[0] - centre[0], x / SHAPE[1] - centre[1]
+    return (down / 0.276) ** 2 + (across / 0.276) ** 2 < 1
 
 
 def milliseconds(call: Callable[[], object], times: int) -> float:
@@ -69,9 +70,9 @@ def show(name: str, map: ClickabilityMap) -> None:
 
 
 def main() -> None:
-    ground_truth = ellipse((1500, 2000))
+    ground_truth = ellipse((0.5, 0.5))
     show("first round, whole object", distance(Mask.of(ground_truth)))
-    show("later round, missed part", distance(Mask.of(ground_truth & ~ellipse((1560, 2100)))))
+    show("later round, missed part", distance(Mask.of(ground_truth & ~ellipse((0.52, 0.525)))))
     show("whole object, smooth map", blurred(Mask.of(ground_truth)))
     show("whole object, flat map", uniform(Mask.of(ground_truth)))
 

@@ -31,13 +31,14 @@ from segmeter.users.volumes.initial_prompts import (
 from segmeter.users.volumes.refinement_prompts import scribble_correction
 from stopwatch import milliseconds, row
 
-SHAPE = (300, 512, 512)
+SHAPE = CT = (300, 512, 512)
 SPACING_MM = (1.5, 0.8, 0.8)
 Bits = npt.NDArray[np.bool_]
 
 
 def ellipsoid(centre: tuple[int, ...], radii: tuple[int, ...]) -> Bits:
-    grid = np.ogrid[tuple(slice(n) for n in SHAPE)]
+    """An ellipsoid in voxels of the whole CT, on a grid of SHAPE."""
+    grid = np.ogrid[tuple(slice(0, whole, whole / n) for whole, n in zip(CT, SHAPE, strict=True))]
     away: Any = sum(((g - c) / r) ** 2 for g, c, r in zip(grid, centre, radii, strict=True))
     return np.asarray(away <= 1)
 

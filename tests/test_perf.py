@@ -1,7 +1,8 @@
-"""Every script of perf/ starts: it imports what there is, and parses its options."""
+"""Scripts of perf/: each starts, and nearly all run through with tiny sizes."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import runpy
 import sys
@@ -78,3 +79,50 @@ def test_videos_in_one_pass_have_the_rows_of_one_protocol_after_the_other(
 ) -> None:
     said = printed("video.py", "--model", "disc", "--frames", 3, "--rounds", 3)
     assert "rows equal: True" in said
+
+
+# What each script needs to be quick: options, and constants where it has none for sizes.
+SMALL: dict[str, tuple[tuple[object, ...], dict[str, object]]] = {
+    "boundaries": ((), {"TIMING": Path("none")}),
+    "browse": (("--sessions", 400), {}),
+    "click_response": (("--side", 64, "--clicks", 8, "--batch", 4, "--device", "cpu"), {}),
+    "clicks": ((), {"SIZES": {"tiny": (60, 80)}}),
+    "groups": ((), {"SHAPE": (60, 80)}),
+    "import_time": ((), {"REPEATS": 1, "MOST_SECONDS": 60}),
+    "large_store": (("--jobs", 20, "--report"), {}),
+    "partitions": ((), {"TIMING": Path("none")}),
+    "prior": ((), {}),
+    "reading_runs": (("--rows", 960, "--compacted"), {}),
+    "records": (("--rows", 2000), {}),
+    "service_overhead": (("--clicks", 3), {"GOAL_MS": 1e6}),
+    "similarity": ((), {"POINTS": 200}),
+    "study": (("load", "--people", 2, "--think", 0), {}),
+    "study_interact": (("--model", "disc", "--objects", 1, "--clicks", 2), {}),
+    "study_screening": (("--studies", 2, "--raters", 8), {}),
+    "study_statistics": (("--studies", 2, "--raters", 6, "--targets", 4), {}),
+    "volume_readers": ((), {}),
+    "volumes": ((), {"SHAPE": (20, 32, 32)}),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_script_runs_through_with_tiny_sizes(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words, constants = SMALL[name]
+    script = importlib.import_module(name)
+    for constant, value in constants.items():
+        monkeypatch.setattr(script, constant, value)
+    monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
+    assert not script.main()
+    assert capsys.readouterr().out
+
+
+def test_opening_a_small_coco_file_is_measured(printed: Callable[..., str]) -> None:
+    assert "again" in printed("coco_index.py", 130)
+
+
+def test_the_first_row_of_a_run_is_timed(printed: Callable[..., str], tmp_path: Path) -> None:
+    run = ("run", "noc", "-m", "disc", "-d", "drawn", "--limit", 1, "--out", tmp_path / "run")
+    said = printed("first_row.py", "--all", "--", sys.executable, "-m", "segmeter", *run)
+    assert "first row after" in said
