@@ -199,6 +199,10 @@ def _share(
 _index = partial(_share, percent=False)
 
 
+def _words(low: int, high: int) -> str:
+    return f"rounds {low} to {high}" if high > low else f"round {low}"
+
+
 def _rounds(parts: Parts, low: int, high: int) -> Parts:
     """The same over some rounds only."""
 
@@ -297,16 +301,18 @@ _ERROR = _mean(lambda g: np.abs(g.score - g.iou))
 FOLLOWS = [
     _share("obeyed", "clicks obeyed", "% of clicks", OBEYED),
     *(
-        _share(f"obeyed@{span}", f"obeyed, round {span}", "% of clicks", _rounds(OBEYED, *limits))
+        _share(f"obeyed@{span}", f"obeyed, {_words(*limits)}", "% of clicks",
+               _rounds(OBEYED, *limits))
         for span, limits in SPANS.items()
     ),
     _share("kept", "earlier clicks kept", "% of earlier clicks", KEPT),
-    _share(f"kept@{FIRST}", f"kept, round {FIRST}", "% of earlier clicks", _rounds(KEPT, 2, 10)),
+    _share(f"kept@{FIRST}", f"kept, {_words(2, 10)}", "% of earlier clicks", _rounds(KEPT, 2, 10)),
     _share("undone", "rounds that undo a click", "% of rounds",
            _mean(lambda g: np.where(g.earlier > 0, g.undone > 0, np.nan)), "lower"),
     _share("hurt", "clicks that hurt", "% of clicks 2 on", _HURT, "lower"),
-    _share(f"hurt@{FIRST}", f"hurt, round {FIRST}", "% of clicks", _rounds(_HURT, 2, 10), "lower"),
-    _share("drop", "drop of those", "IoU points",
+    _share(f"hurt@{FIRST}", f"hurt, {_words(2, 10)}", "% of clicks",
+           _rounds(_HURT, 2, 10), "lower"),
+    _share("drop", "drop per click that hurts", "IoU points",
            _mean(lambda g: np.where(g.hurt == 1, g.before - g.iou, np.nan)), "lower"),
     Statistic("recovery", "rounds to recover", "median", 0, "lower",
               whole=_resampled(_recovery), of=Responses),
@@ -333,7 +339,7 @@ DETAILS = [
 
 SCORES = [
     _index("score-error", "error of the score", "mean |score - IoU|", _ERROR, "lower"),
-    _index(f"score-error@{FIRST}", f"error, round {FIRST}", "mean |score - IoU|",
+    _index(f"score-error@{FIRST}", f"error, {_words(2, 10)}", "mean |score - IoU|",
            _rounds(_ERROR, 2, 10), "lower"),
     _index("score-bias", "bias of the score", "mean score - IoU",
            _mean(lambda g: g.score - g.iou), ""),
