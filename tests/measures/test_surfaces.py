@@ -15,6 +15,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.measures import surfaces
+from segmeter.measures.correction import added_path
 from segmeter.measures.surfaces import (
     corner_areas,
     hd95,
@@ -32,6 +33,20 @@ def clouds(seed: int, shape: tuple[int, int, int] = (14, 20, 18)) -> list[npt.ND
     draws = np.random.default_rng(seed)
     smooth = [ndimage.gaussian_filter(draws.normal(size=shape), 1.5) for _ in range(2)]
     return [np.pad(s > 0.05, 2) for s in smooth]
+
+
+@pytest.mark.parametrize("side", [1.0000000229686998, 0.9999999948352141])
+def test_a_rounded_affine_leaves_a_voxel_within_a_tolerance_of_one_voxel(side: float) -> None:
+    # Sides of oblique grids of 1 mm as NIfTI stores them, in single precision.
+    ground_truth = Mask.box((12, 12, 12), (3, 3, 3), (8, 8, 8))
+    shifted = Mask.box((12, 12, 12), (3, 3, 4), (8, 8, 9))
+    sides = (side,) * 3
+    assert nsd(ground_truth, shifted, sides, tolerance_mm=1.0) == 1.0
+    assert surfaces.surface_beyond(ground_truth, shifted, sides, tolerance_mm=1.0) == 0.0
+    assert added_path(ground_truth, shifted, sides, tolerance_mm=1.0).total_mm == 0.0
+    two_off = Mask.box((12, 12, 12), (3, 3, 5), (8, 8, 10))
+    expected = added_path(ground_truth, two_off, tolerance_mm=1.0).total_mm
+    assert added_path(ground_truth, two_off, sides, 1.0).total_mm == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("spacing", SPACINGS)

@@ -17,6 +17,7 @@ from segmeter.core.masks import Mask, joint_box
 from segmeter.core.measures import measure
 from segmeter.core.morphology import fill_ignored
 from segmeter.measures.objects import iou
+from segmeter.measures.surfaces import ROUNDED
 
 _CVAT = "segmeter's own: polygons simplified by Douglas and Peucker, vertices beyond 2 px counted"
 
@@ -76,7 +77,7 @@ def added_path(
     """
     spacing = tuple(spacing_mm or (1.0,) * len(ground_truth.shape))
     in_plane = (spacing[-1] + spacing[-2]) / 2
-    reach = math.ceil(tolerance_mm / in_plane) if tolerance_mm > 0 else 0
+    reach = math.ceil(tolerance_mm / in_plane / ROUNDED) if tolerance_mm > 0 else 0
     pairs = zip(*_slices(ground_truth, prediction), strict=True)
     found = [_apart(g, p, reach) for g, p in pairs if g.any() or p.any()]
     counts = tuple(added for added, _ in found)
