@@ -29,6 +29,11 @@ def test_grey_images_are_edge_maps_from_0_to_1(tmp_path: Path) -> None:
         assert read_edge_map(tmp_path / name)[0].tolist() == pytest.approx([0, 0.2, 1])
 
 
+def test_images_of_real_numbers_are_edge_maps_as_they_are(tmp_path: Path) -> None:
+    cv2.imwrite(str(tmp_path / "a.tif"), LEVELS.astype(np.float32))
+    np.testing.assert_array_equal(read_edge_map(tmp_path / "a.tif"), LEVELS.astype(np.float32))
+
+
 def test_files_of_another_kind_are_refused_with_a_sentence(tmp_path: Path) -> None:
     savemat(tmp_path / "other.mat", {"something": LEVELS})
     np.save(tmp_path / "cube.npy", np.zeros((3, 3, 3)))

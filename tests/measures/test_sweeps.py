@@ -128,6 +128,8 @@ def test_wrong_input_is_refused_with_a_sentence() -> None:
     ground_truth = [Outline.of(np.eye(4, dtype=bool))]
     with pytest.raises(BadInput, match="edge map is H x W, but this is 4 x 4 x 3"):
         sweep_edge_map(ground_truth, np.zeros((4, 4, 3)))
+    with pytest.raises(BadInput, match="0 to 1, but the largest here is 255; divide"):
+        sweep_edge_map(ground_truth, np.full((4, 4), 255, np.uint8))
     with pytest.raises(BadInput, match="finite strengths"):
         sweep_edge_map(ground_truth, np.full((4, 4), np.nan))
     with pytest.raises(BadInput, match="result is 5 x 4 but a ground truth is 4 x 4"):

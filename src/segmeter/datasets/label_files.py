@@ -264,13 +264,15 @@ def read_edge_map(path: Path) -> npt.NDArray[Any]:
     """Edge strengths, `(H, W)`: a grey image as 0 to 1, a `.npy`, or a `.mat`'s variable `E`."""
     suffix = path.suffix.lower()
     if suffix in SUFFIXES:
-        values = read_values(path)
-        if values.ndim != 2:
+        array = read_values(path)
+        if array.ndim != 2:
             raise BadInput(f"'{path}' is in colour; an edge map is grey")
-        return values.astype(np.float32) / np.float32(np.iinfo(values.dtype).max)
-    if suffix not in (".mat", ".npy"):
+        if array.dtype in (np.uint8, np.uint16):
+            return array.astype(np.float32) / np.float32(np.iinfo(array.dtype).max)
+    elif suffix in (".mat", ".npy"):
+        array = np.asarray(read_mat(path, "E")) if suffix == ".mat" else _read_npy(path)
+    else:
         raise BadInput(f"'{path}' is none of the kinds that hold numbers: .npy, .mat, an image")
-    array = np.asarray(read_mat(path, "E")) if suffix == ".mat" else _read_npy(path)
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiub":
         size = " x ".join(map(str, array.shape))
         raise BadInput(f"'{path}' holds {array.dtype} of {size}; a map is H x W numbers")

@@ -275,9 +275,9 @@ def sweep_edge_map(
 ) -> list[BoundaryCounts]:
     """Counts of an edge map, cut at each threshold and thinned, against ground truths.
 
-    The map is `(H, W)`, usually 0 to 1; for a hierarchy give `contour_strengths` of its contour
-    map. The rules `bench` and `edges` keep strengths of at least the threshold, `seism` those
-    above it.
+    The map is `(H, W)`, 0 to 1 as the thresholds are; for a hierarchy give `contour_strengths` of
+    its contour map. The rules `bench` and `edges` keep strengths of at least the threshold, `seism`
+    those above it.
 
     >>> from segmeter.measures.boundaries import outlines
     >>> labels = np.array([[1, 1, 2, 2]] * 4)
@@ -290,6 +290,11 @@ def sweep_edge_map(
         raise BadInput(f"an edge map is H x W, but this is {size or 'a single number'}")
     if strengths.dtype.kind not in "fiub" or not np.isfinite(strengths).all():
         raise BadInput("an edge map holds finite strengths; this one holds other values")
+    if strengths.max() > 1 >= max(thresholds):
+        raise BadInput(
+            f"an edge map's strengths are 0 to 1, but the largest here is {strengths.max():g}; "
+            "divide by the largest possible"
+        )
 
     def cut(threshold: float) -> Bits:
         if rule == "seism":
