@@ -38,7 +38,7 @@ EXCUSES = (
     "needs a TeX",
     "timm",
     "missing is the package nnInteractive",  # pulls torchvision and gigabytes of CUDA
-    "missing is the package 'nnInteractive'",
+    "needs the package 'nnInteractive'",
     "this version of transformers has no",
 )
 

@@ -244,7 +244,7 @@ def _requested(
     add: bool = False,
     **settings: Any,
 ) -> tuple[Plan, Objects]:
-    """The plan of what was named or handed over, and the objects that it names."""
+    """The plan of what was named or passed on, and the objects that it names."""
     objects: Objects = {}
     if listed(models) and listed(methods):
         raise BadInput("a run is of models or of methods; give --model or --method, not both")

@@ -80,7 +80,7 @@ class Metric:
     def compute(self) -> float:
         """The mean of all values so far."""
         if not self.values:
-            raise BadInput(f"'{self.name}' has no pair yet; give some to update()")
+            raise BadInput(f"'{self.name}' has no masks yet; call update() first")
         return math.fsum(self.values) / len(self.values)
 
     def reset(self) -> None:

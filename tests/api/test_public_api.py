@@ -129,7 +129,7 @@ SQUARE[4:12, 5:14] = True
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda run: segmeter.next_click(1.5), "a mask is an array of the size of its image"),
+        (lambda run: segmeter.next_click(1.5), "a mask must be an array of the size of its image"),
         (lambda run: segmeter.next_click(SQUARE, clicks="x"), "clicks are points such as"),
         (lambda run: segmeter.next_click(SQUARE, clicks=[(np.nan, 1)]), "clicks are points such"),
         (lambda run: predicted(clicks=[3]), r"clicks are points such as .*, not \[3\]"),
@@ -141,12 +141,15 @@ SQUARE[4:12, 5:14] = True
         (lambda run: evaluated(failures="kep"), "no failures 'kep'; did you mean 'keep'"),
         (lambda run: evaluated(rounds="3"), "rounds is a whole number from 1, not '3'"),
         (lambda run: evaluated(seed=0.5), "seed is a whole number, not 0.5"),
-        (lambda run: evaluated(benchmark=None), "a benchmark is named by a text, not by None"),
+        (lambda run: evaluated(benchmark=None), "a benchmark must be given as text, not None"),
         (lambda run: in_volume((0, 1, 1)), "spacing is 3 positive numbers of millimetres"),
         (lambda run: in_volume("x"), "spacing is 3 positive numbers of millimetres, not x"),
         (lambda run: run.sessions(goal=90), "the goal of sessions is an IoU from 0 to 1, not 90"),
-        (lambda run: run.cost(float("nan")), "--objects is a whole number from 1, not nan"),
-        (lambda run: run.cost(10, "15"), "--hourly-rate is money per hour, not '15'"),
+        (
+            lambda run: run.cost(float("nan")),
+            "--objects must be a whole number of at least 1, not nan",
+        ),
+        (lambda run: run.cost(10, "15"), "--hourly-rate must be an amount per hour, not '15'"),
         (lambda run: run.gate("iou@1 wrose"), "--fail-if 'iou@1 wrose' is not understood"),
         (lambda run: run.figure("f.png", "x"), "the run has no measure 'x'"),
     ],

@@ -177,9 +177,9 @@ def test_people_alone_are_no_test_and_a_run_of_them_has_a_report(tmp_path: Path)
 
 def test_wrong_input_is_named(tmp_path: Path) -> None:
     scene = Image("drawn", "7", np.zeros((4, 4, 3), np.uint8), ())
-    with pytest.raises(BadInput, match="no partitions drawn by people"):
+    with pytest.raises(BadInput, match="no human partitions"):
         rows_of(Quadtree(), scene)
-    with pytest.raises(BadInput, match="judges methods"):
+    with pytest.raises(BadInput, match="evaluates methods"):
         Seism().plan(Plan("seism", (Spec("sam"),), ()))
     np.save(tmp_path / "1.npy", np.zeros((2, 2), int))
     with pytest.raises(NotFound, match="no result for drawn/7"):

@@ -59,7 +59,9 @@ def test_a_network_is_trained_reported_on_and_found_again(clicks: Path, tmp_path
 def test_training_refuses_in_one_sentence(clicks: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     start = ("clicks", "train", "--clicks", clicks, "-o", tmp_path / "net", "-d")
-    assert "nothing of the datasets" in _sentence(segmeter(*start, "drawn", "--size", "tiny"))
+    assert "no clicks on the given datasets" in _sentence(
+        segmeter(*start, "drawn", "--size", "tiny")
+    )
     assert "did you mean 'published'" in _sentence(segmeter(*start, "mini", "--recipe", "publishd"))
     assert "no checkpoint" in _sentence(
         segmeter(*start, "mini", "--size", "tiny", "--backbone", tmp_path / "none.pth")

@@ -204,7 +204,10 @@ def test_a_model_for_a_run_of_another_is_pointed_to_add(typed: Typed, here: Path
     assert "--add adds 'synthetic-noisy' to it, or choose another --out" in err
     assert typed(*common, "-m", "synthetic-noisy", "--add")[0] == 0
     fewer = typed(*common, "-m", "disc")[2]
-    assert "models or methods 'disc', 'synthetic-noisy' (not 'disc'); it has all that was" in fewer
+    assert (
+        "models or methods 'disc', 'synthetic-noisy' (not 'disc'); it already has all of them"
+        in fewer
+    )
     assert "'segmeter report' shows it" in fewer
 
 
@@ -289,7 +292,7 @@ def test_a_folder_with_mistakes_is_told_of_them(typed: Typed, here: Path) -> Non
         cv2.imwrite(str(here / f"own/masks/{name}.png"), mask)
     code, out, _ = typed("check", "own", "--page", "page.html")
     assert code == 1
-    assert "b: is the very same image as a" in out
+    assert "b: is identical to image a" in out
     assert "tiny (10 pixels)" in out
     assert "2 problems" in out
     assert "very same image" in (here / "page.html").read_text()

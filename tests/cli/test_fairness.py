@@ -41,7 +41,7 @@ def test_tables_that_do_not_agree_are_refused(typed, tmp_path):
     )
     code, _, complaint = typed(*command, "-o", f"{tmp_path}/people.csv")
     assert code == 2
-    assert "are both one split?" in complaint
+    assert "are both of the same split?" in complaint
     assert not (tmp_path / "people.csv").exists()
 
 

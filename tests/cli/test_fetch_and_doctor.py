@@ -43,7 +43,7 @@ def test_a_benchmark_names_its_settings(typed: Typed) -> None:
         ("grabcut", "--data"),
         ("drawn", "nothing to fetch"),
         ("synthetic-oracle", "needs no weights"),
-        ("eiseg-hrnet18-ocr64", "no source of weights"),
+        ("eiseg-hrnet18-ocr64", "no known source of weights"),
     ],
 )
 def test_what_cannot_be_fetched_says_why(typed: Typed, name: str, sentence: str) -> None:
@@ -62,7 +62,7 @@ def test_weights_fetched_from_a_folder_are_found_by_their_model(
     facts = json.loads(typed("doctor", "--json")[1])
     models = {model["name"]: model for model in facts["models"]}
     assert models["mobile-sam"] == {"name": "mobile-sam", "state": "ready", "note": folder}
-    assert "was here already" in typed("fetch", "mobile-sam")[1]
+    assert "was already there" in typed("fetch", "mobile-sam")[1]
 
 
 def test_doctor_fits_80_columns_and_knows_what_needs_nothing(typed: Typed) -> None:

@@ -30,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("run points -m disc -d drawn --start disc", "--start is not for this benchmark: it"),
         ("run rclicks -m disc -d drawn --start disc", "measures first clicks, which do not depend"),
         ("run tetris -m disc -d drawn --start disc", "lists --start if a benchmark supports it"),
-        ("run volumes -m disc -d msd", "by the folder of each: --dataset DATA/Task09_Spleen"),
+        ("run volumes -m disc -d msd", "folder of one task: --dataset DATA/Task09_Spleen"),
         ("clicks fit", "--click-tables, or --clicks with --dataset"),
         ("measures meta --figure map.doc", "must end in .svg, .png or .pdf"),
         ("run noc -m disc -d drawn --until dice>=90", "dice is between 0 and 1, and no goal is 90"),
@@ -54,12 +54,12 @@ def test_a_command_that_cannot_begin_leaves_nothing(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("report RUN --hourly-rate 20", "say how many objects"),
+        ("report RUN --hourly-rate 20", "the number of objects"),
         ("report RUN --json --by size --format csv", "leave out --by and --format"),
         ("report RUN --out HERE", "is a folder; name the page"),
         ("figure RUN --out HERE/fig.svg --measure oiu", "did you mean 'iou'? it has"),
         ("figure RUN --out HERE/fig.svg --protocol both", "it is published or corrected"),
-        ("runs HERE/.. --statistic nco@90", "'segmeter report RUN --json' shows those"),
+        ("runs HERE/.. --statistic nco@90", "'segmeter report RUN --json' lists those"),
     ],
 )
 def test_an_option_that_would_be_ignored_or_unknown_is_refused(

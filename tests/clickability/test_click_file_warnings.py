@@ -108,10 +108,10 @@ def test_clicks_beside_their_objects_are_told(
         return path
 
     everywhere = _said(changed([True] * (len(rows) - 1)), mini)
-    assert f"on {objects} of {objects} objects looked at" in everywhere
+    assert f"on {objects} of {objects} objects checked" in everywhere
     own = np.array([row[1:3] == first[1:3] for row in rows[1:]])
     said = _said(changed(own.tolist()), mini)
-    assert f"on 1 of {objects} objects looked at, such as 'mini/{first[1]}/{first[2]}'" in said
+    assert f"on 1 of {objects} objects checked, such as 'mini/{first[1]}/{first[2]}'" in said
     few = own & (np.cumsum(own) <= own.sum() // 3)
     assert _said(changed(few.tolist()), mini) == ""
 

@@ -277,7 +277,7 @@ def test_lessons_of_later_rounds_show_the_mistake_of_the_mask_before(tmp_path: P
     object, seen = target.mask.dense(), before > 0
     assert np.array_equal(false_negatives[2] > 0, object & ~seen)
     assert np.array_equal(false_positives[2] > 0, ~object & seen)
-    with pytest.raises(BadInput, match="nothing of the datasets"):
+    with pytest.raises(BadInput, match="no clicks on the given datasets"):
         samples_of(_clicks(keys), {"mini": data})
 
 

@@ -56,7 +56,7 @@ def test_things_differ_from_their_ground():
 
 @pytest.mark.parametrize("options", [{"count": 0}, {"size": 15}, {"size": 5000}])
 def test_impossible_settings_are_refused(options):
-    with pytest.raises(BadInput, match="'count' is at least 1, 'size' from 16 to 4096"):
+    with pytest.raises(BadInput, match="'count' must be at least 1, 'size' 16 to 4096"):
         Drawn(**options)
 
 

@@ -33,8 +33,8 @@ def test_a_groups_file_is_read_with_all_its_attributes(file):
     ("text", "sentence"),
     [
         ("name,group\na,b\n", "has no column 'mask'"),
-        ("mask\na\n", "groups nothing"),
-        ("mask,group\n", "groups nothing"),
+        ("mask\na\n", "has no groups"),
+        ("mask,group\n", "has no groups"),
         ("mask,group\na/1\rb,x\n", "line 2 has 1 cells"),
         ("", "has no column 'mask'"),
         ("mask,group\na/1,x\na/1,y\n", "line 3: mask 'a/1' is there twice"),

@@ -192,7 +192,7 @@ def test_objects_of_one_name_go_by_their_files_names(images: Path, write: Write)
     data = open_folder(str(images))
     scene = data.load("a")
     assert sorted(target.id for target in scene.targets) == ["2", "a-1", "a_1"]
-    assert "2 objects of like names go by their files' names" in data.recognised
+    assert "2 objects of like names are named after their files" in data.recognised
     scene.check()
 
 

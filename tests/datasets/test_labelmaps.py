@@ -114,7 +114,7 @@ def wrong_files(folder: Path) -> dict[str, tuple[Path, str]]:
         "float.npy": "whole numbers", "volume.npy": "2 x 2 x 2", "negative.npy": "start at 0",
         "empty.npy": "0 x 3", "object.npy": "plain numbers", "many.npy": "several arrays",
         "text.npy": "plain numbers", "cut.npy": "plain numbers", "huge.npy": "at most",
-        "colour.png": "one label a pixel", "text.png": "not a whole image",
+        "colour.png": "one label per pixel", "text.png": "not a whole image",
         "other.mat": "holds none of", "drawn.mat": "without 'Segmentation'",
         "none.mat": "empty", "even.mat": "2H", "text.mat": "not a",
         "text.json": "not a JSON file", "nothing.json": "no run-length mask",

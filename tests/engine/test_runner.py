@@ -430,7 +430,7 @@ def test_a_scene_without_targets_is_an_error_row_and_the_rest_is_played(tmp_path
         (
             Plan("seism", (Spec("quadtree"),), (Spec("bare"),), kind="method"),
             Bare({"a": [Target("box", Mask.box((8, 8), (2, 2), (6, 6)))]}),
-            "'bare' has no partitions drawn by people",
+            "'bare' has no human partitions",
         ),
     ],
 )
@@ -448,7 +448,7 @@ def test_measures_of_images_are_left_out_for_volumes_and_refused_when_asked_for(
     plan = Plan("noc", (Spec("synthetic-oracle"),), (Spec("mini-volumes"),), rounds=1, limit=1)
     run_plan(plan, tmp_path / "run", workers=0)
     assert "boundary_iou" not in Run.open(tmp_path / "run").sql("select * from rows").column_names
-    with pytest.raises(BadInput, match="'boundary-iou' is not defined for what dataset"):
+    with pytest.raises(BadInput, match="'boundary-iou' is not defined for the data of dataset"):
         run_plan(replace(plan, measures=("boundary-iou",)), tmp_path / "other", workers=0)
     assert not (tmp_path / "other").exists()
 

@@ -72,7 +72,7 @@ def test_surfaces_of_images_are_refused_before_and_after_a_run(tmp_path: Path) -
     with pytest.raises(BadInput, match="'hd95' is not defined for images"):
         score_run(tmp_path / "run", "hd95", Roots())
     asked = Plan("noc", (Spec("disc"),), (Spec("mini"),), measures=("nsd",), limit=1)
-    with pytest.raises(BadInput, match="'nsd' is not defined for what dataset 'mini' holds"):
+    with pytest.raises(BadInput, match="'nsd' is not defined for the data of dataset 'mini'"):
         run_plan(asked, tmp_path / "other", workers=0)
 
 

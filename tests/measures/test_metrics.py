@@ -58,7 +58,7 @@ def test_a_metric_has_the_mean_of_what_came(name: str) -> None:
     first.merge_state(second)
     assert (first.count, first.compute()) == (6, pytest.approx(np.mean(values)))
     first.reset()
-    with pytest.raises(BadInput, match="no pair yet"):
+    with pytest.raises(BadInput, match="no masks yet"):
         first.compute()
     with pytest.raises(BadInput, match="cannot be merged"):
         first.merge_state(Metric("dice" if name != "dice" else "iou"))

@@ -279,9 +279,9 @@ def test_the_path_of_a_file_that_is_not_there_or_weights_twice_are_refused(
     with pytest.raises(NotFound, match=r"no file 'absent\.pth'"):
         catalogue.models.make("absent.pth")
     torch.save(mobile, tmp_path / "m.pth")
-    with pytest.raises(BadInput, match="is the weights itself"):
+    with pytest.raises(BadInput, match="is already the weights"):
         catalogue.models.make(f"{tmp_path / 'm.pth'}?weights=other")
-    with received(), pytest.raises(NotFound, match="reading a run opens none"):
+    with received(), pytest.raises(NotFound, match="reading a run does not open"):
         catalogue.models.make(str(tmp_path / "m.pth"))
 
 

@@ -357,7 +357,7 @@ def test_addresses_and_protocols_that_cannot_be_are_refused() -> None:
         catalogue.models.make("http://127.0.0.1:1?protocol=soap")
     with pytest.raises(SegmeterError, match="cannot be reached"):
         catalogue.models.make("http://127.0.0.1:1").encode(drawn_scene())
-    with received(), pytest.raises(NotFound, match="reading a run opens none"):
+    with received(), pytest.raises(NotFound, match="reading a run does not open"):
         catalogue.models.make("http://127.0.0.1:1")
 
 

@@ -243,7 +243,7 @@ def test_the_digest_of_large_files_is_kept_until_they_change(
 def test_a_checkpoint_without_names_is_refused_in_a_sentence(tmp_path: Path, stopped: Any) -> None:
     found = tmp_path / "a.pth"
     torch.save(stopped, found)
-    with pytest.raises(BadWeights, match="holds no named tensors; take the original checkpoint"):
+    with pytest.raises(BadWeights, match="holds no named tensors; use the original checkpoint"):
         weights.named_tensors(found, "model")
     inside = {"model": {"a": torch.ones(1)}, "epoch": 3}
     torch.save(inside, found)

@@ -123,7 +123,7 @@ def test_a_log_is_read_with_any_clock(tmp_path: Path, name: str) -> None:
         ("annotator,image,object,event,time\na,p,1,click,\n", "line 2 has no 'time'"),
         ("annotator,image,object,event,time\na,p,1,click,soon\n", "line 2 has the time 'soon'"),
         ("annotator,image,object,event,time\na,p,1,click,nan\n", "line 2 has the time 'nan'"),
-        ("annotator,image,object,event,time\na,p,1,zoom,1\n", "no event that is known"),
+        ("annotator,image,object,event,time\na,p,1,zoom,1\n", "no known event"),
         ('{"annotator": "a"\n', "line 1 is not JSON"),
         ('{"annotator": 1}\n[]\n', "line 1 has no 'image'"),
         ("", "no column"),
@@ -162,5 +162,5 @@ def test_the_price_of_a_touch_up_is_seconds_per_corrected_over_drawn_pixel(
     assert found.model().touch_up == pytest.approx(0.5)
     assert "touch_up = 0.500" in found.toml()
     (tmp_path / "log.csv").write_text("\n".join([lines[0], "p,i,o,draw,1,many"]))
-    with pytest.raises(BadInput, match="length 'many'; it is a number of pixels"):
+    with pytest.raises(BadInput, match="length 'many'; it must be a number of pixels"):
         read_log(tmp_path / "log.csv")

@@ -74,7 +74,7 @@ def test_a_data_set_in_a_file_is_shown_as_text(
     name, *options = command
     code, _, err = typed(name, run, *options)
     assert code == 0
-    assert all("reading a run runs none" in line for line in err.splitlines())
+    assert all("reading a run does not execute" in line for line in err.splitlines())
     assert not mark.exists()
 
 
@@ -120,7 +120,7 @@ def test_no_query_reaches_a_file(run: Path, tmp_path: Path) -> None:
         f"copy (select 1) to '{tmp_path / 'out.csv'}'",
         "set enable_external_access = true",
     ):
-        with pytest.raises(BadInput, match="cannot answer"):
+        with pytest.raises(BadInput, match="cannot be queried"):
             opened.sql(query)
     assert not (tmp_path / "out.csv").exists()
 
@@ -263,7 +263,7 @@ def test_several_runs_reach_no_file_either(run: Path, tmp_path: Path) -> None:
     secret.write_text("a\n1\n")
     both = Run.open([run, shutil.copytree(run, tmp_path / "beside")])
     for query in (f"select * from '{secret}'", f"select * from read_csv('{secret}')"):
-        with pytest.raises(BadInput, match="cannot answer"):
+        with pytest.raises(BadInput, match="cannot be queried"):
             both.sql(query)
 
 

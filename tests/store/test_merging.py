@@ -86,7 +86,7 @@ def test_the_command_says_what_it_took(
     assert json.loads(out)["twice"] == 8
     code, _, err = typed("merge", tmp_path / "other", halves[0])
     assert code == 2
-    assert "name two or more" in err
+    assert "two or more runs" in err
     code, _, err = typed("merge", halves[0], *halves)
     assert code == 2
     assert "is one of the runs" in err
@@ -253,7 +253,7 @@ def test_runs_are_listed_with_what_is_known_of_them(
     )
     assert (first.done, first.jobs, first.errors) == (4, 6, 0)
     assert first.bytes > 1000
-    assert "no object" in found[str(broken)].problem
+    assert "not an object" in found[str(broken)].problem
     code, out, _ = typed("runs", tmp_path)
     assert code == 0
     assert "4/6" in out

@@ -211,7 +211,7 @@ def test_a_storage_that_cannot_be_reached_is_a_sentence(
     monkeypatch.setattr("s3fs.S3FileSystem.cachable", False)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    with pytest.raises(ConnectionError, match=r"cannot be used: .*; look at its address"):
+    with pytest.raises(ConnectionError, match=r"cannot be used: .*; check its address"):
         RemotePlace(f"{s3}/x").files()
 
 

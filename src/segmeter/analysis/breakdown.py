@@ -309,7 +309,7 @@ def groups_of_targets(
         offered = f"'{given.path}' has {', '.join(given.attributes)}"
     elif any(target for _, _, target in known):
         held = sorted({name for facts in known.values() for name, value in facts.items() if value})
-        offered = f"available: {', '.join(dict.fromkeys((*held, *_BANDS)))}; --groups FILE brings "
+        offered = f"available: {', '.join(dict.fromkeys((*held, *_BANDS)))}; --groups FILE adds "
         offered += "your own"
     else:
         raise BadInput(

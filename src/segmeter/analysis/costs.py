@@ -117,9 +117,9 @@ def cost_section(
     of the report puts first.
     """
     if type(objects) is not int or objects < 1:
-        raise BadInput(f"--objects is a whole number from 1, not {objects!r}")
+        raise BadInput(f"--objects must be a whole number of at least 1, not {objects!r}")
     if not (rate is None or (isinstance(rate, int | float) and 0 <= rate < float("inf"))):
-        raise BadInput(f"--hourly-rate is money per hour, not {rate!r}")
+        raise BadInput(f"--hourly-rate must be an amount per hour, not {rate!r}")
     units = dict.fromkeys(f"{way.group.unit}s" for found in tables.values() for way in found)
     text = (
         "Annotators are paid while they wait for the model: order, money and savings include "

@@ -207,7 +207,7 @@ def _faults(scene: Scene, seen: dict[str, str]) -> Iterator[str]:
     content = scene.frame(0) if isinstance(scene, Video) else scene.pixels
     digest = hashlib.sha256(content.tobytes()).hexdigest()
     if seen.setdefault(digest, scene.id) != scene.id:
-        yield f"is the very same {scene.header.kind} as {seen[digest]}"
+        yield f"is identical to {scene.header.kind} {seen[digest]}"
     whole = math.prod(scene.shape)
     for target in scene.targets:
         area = target.mask.area

@@ -24,7 +24,9 @@ def person_groups(miap: Path, masks: Path, out: Path, clothing: Path | None = No
         labels = {line.strip() for line in read_bytes(clothing).decode().splitlines()} - {""}
         groups = open_images.clothing_groups(persons, drawn, labels)
     if not groups:
-        raise BadInput(f"no mask of '{masks}' agrees with a box of '{miap}'; are both one split?")
+        raise BadInput(
+            f"no mask of '{masks}' agrees with a box of '{miap}'; are both of the same split?"
+        )
     write_groups(out, groups)
     return len(groups)
 

@@ -47,7 +47,7 @@ def fetch(
     >>> import segmeter
     >>> segmeter.fetch("disc")
     Traceback (most recent call last):
-    segmeter.core.errors.BadInput: model 'disc' needs no weights: there is nothing to fetch
+    segmeter.core.errors.BadInput: model 'disc' needs no weights; there is nothing to fetch
     """
     known = _offers()
     if name not in known:
@@ -91,16 +91,16 @@ def _explain(name: str, offers: dict[str, Offer]) -> NoReturn:
         except NotFound as error:
             message = f"segmeter fetches weights, not data: {error}"
             raise NotFound(f"{message}; give the folder to 'segmeter run' with --data") from None
-        raise BadInput(f"dataset '{name}' is here already: there is nothing to fetch")
+        raise BadInput(f"dataset '{name}' is already available; there is nothing to fetch")
     if name in models.names():
         entry = models.entry(name)
         if "weights" in inspect.signature(entry.make).parameters:
             raise NotFound(
-                f"no source of weights for '{name}' is known; put them in a folder '{name}' and "
+                f"no known source of weights for '{name}'; put them in a folder '{name}' and "
                 "give the folder that holds it with --weights"
             )
         if not catalogue.required(entry):
             models.make(name)  # one that is not available says what is missing
-        raise BadInput(f"model '{name}' needs no weights: there is nothing to fetch")
+        raise BadInput(f"model '{name}' needs no weights; there is nothing to fetch")
     hint = suggestion(name, [*offers, *models.names(), *datasets.names()])
     raise NotFound(f"no weights named '{name}';{hint} 'segmeter fetch --list' shows them all")

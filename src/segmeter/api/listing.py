@@ -220,7 +220,7 @@ def measure_cards() -> dict[str, Any]:
 def _registry(kind: str) -> Registry[Any]:
     if kind not in KINDS:
         hint = suggestion(kind, KINDS)
-        raise NotFound(f"nothing is called '{kind}' here;{hint} choose {', '.join(KINDS)}")
+        raise NotFound(f"cannot list '{kind}';{hint} choose {', '.join(KINDS)}")
     if kind == "methods":
         catalogue.benchmarks.names()  # some benchmarks bring methods of their own
     return KINDS[kind]

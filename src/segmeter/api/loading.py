@@ -22,7 +22,7 @@ from segmeter.core.wording import counted
 from segmeter.runtime.remote_files import Roots, as_typed, is_address
 
 Tell = Callable[[str], None]
-"""Receives sentences about what is going on."""
+"""Receives progress messages."""
 
 # Typed for it by people; its tasks are folders of volumes, read as they were unpacked.
 _DECATHLON = ("msd", "decathlon", "medical-segmentation-decathlon")
@@ -150,7 +150,7 @@ class Dataset:
             raise BadInput(f"{len(images)} images have {len(masks)} masks; give one per image")
         chosen = [f"{k:03d}" for k in range(len(images))] if names is None else list(names)
         if len(chosen) != len(images) or len(set(chosen)) != len(chosen):
-            raise BadInput("names must be as many as the images, and all different")
+            raise BadInput("give one name per image, all different")
         pairs = dict(zip(chosen, zip(images, masks, strict=True), strict=True))
         return cls(_Arrays(name, pairs, spacing_mm))
 
@@ -330,7 +330,7 @@ def dataset_spec(text: str) -> Spec:
         return Spec("folder", {"path": _folder_of(spec.name), **spec.options})
     if spec.name.lower() in _DECATHLON:
         raise NotFound(
-            "the Medical Segmentation Decathlon is given task by task, by the folder of each: "
+            "the Medical Segmentation Decathlon is given as the folder of one task: "
             "--dataset DATA/Task09_Spleen"
         )
     if "/" in spec.name and ".py:" not in spec.name:

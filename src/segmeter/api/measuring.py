@@ -158,7 +158,7 @@ def _result(path: Path, threshold: float | None) -> npt.NDArray[Any]:
     if result.labels is not None:
         return result.labels
     if result.levels is None or threshold is None:
-        raise BadInput(f"'{path}' holds a contour map; say where to cut it with --threshold")
+        raise BadInput(f"'{path}' holds a contour map; give --threshold to cut it")
     return partition_at(result.levels, threshold)
 
 

@@ -71,7 +71,7 @@ def meta_measures(
     >>> import segmeter
     >>> segmeter.meta_measures("mini")
     Traceback (most recent call last):
-    segmeter.core.errors.BadInput: 'mini' has no partitions drawn by people; take bsds500
+    segmeter.core.errors.BadInput: 'mini' has no human partitions; use bsds500
     """
     check_file("--figure", figure, *FIGURES)
     check_file("--report", page, ".html")
@@ -112,7 +112,7 @@ def _annotated(dataset: str, places: Roots) -> Any:
     """A dataset with people's partitions."""
     given = catalogue.datasets.make(dataset_spec(dataset), **places.options())
     if not hasattr(given, "partitions") or not hasattr(given, "annotated"):
-        raise BadInput(f"'{dataset}' has no partitions drawn by people; take bsds500")
+        raise BadInput(f"'{dataset}' has no human partitions; use bsds500")
     return given
 
 

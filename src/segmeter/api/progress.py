@@ -76,7 +76,7 @@ class Bar:
             if self._failures <= _NAMED:
                 self._print(f"failed: {outcome.job}: {outcome.error}")
             elif self._failures == _NAMED + 1:
-                self._print("failed: more jobs, whose errors are kept in the run folder")
+                self._print("failed: more jobs, whose errors are saved in the run folder")
         speed = self._bar.tasks[self._task].speed
         rate = f"{speed:.2f} per second" if speed else ""
         failed = f"{self._failures} failed" if self._failures else ""

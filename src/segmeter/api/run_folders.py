@@ -38,8 +38,8 @@ def run_numbers(folder: str | Path, statistic: str, tell: Tell = silent) -> list
             numbers.append({"run": facts.run, **row, **dict.fromkeys(unknown)})
     if not numbers:
         raise NotFound(
-            f"no run under '{folder}' has a number '{statistic}'; 'segmeter report RUN --json' "
-            "shows those of a run"
+            f"no run under '{folder}' has the statistic '{statistic}'; 'segmeter report RUN "
+            "--json' lists those of a run"
         )
     return numbers
 
@@ -70,5 +70,5 @@ def merge(out: str | Path, runs: Sequence[str | Path], tell: Tell = silent) -> M
     from segmeter.store.merging import merge_runs
 
     if len(runs) < 2:
-        raise BadInput(f"only one run was named to be merged into '{out}'; name two or more")
+        raise BadInput(f"merging into '{out}' needs two or more runs, and one was given")
     return merge_runs(str(out), [str(run) for run in runs], command_entry(), tell)

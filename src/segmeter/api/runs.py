@@ -238,7 +238,9 @@ class Run(StoredRun):
                 raise BadInput(f"benchmark '{self.plan.benchmark}' has no challenge")
             chosen = list(models) or known
             if len(chosen) != 1 or chosen[0] not in known:
-                raise BadInput(f"a challenge's table is of one model: --model {' or '.join(known)}")
+                raise BadInput(
+                    f"the challenge's table has one model: give --model {' or '.join(known)}"
+                )
             return benchmark.challenge_table(self, chosen[0], protocol)
         check_choice("format", format, ("md", "tex", *_ENDINGS, "csv", "html"))
         ending: Any = _ENDINGS.get(format, format)
@@ -377,7 +379,7 @@ class Run(StoredRun):
         from segmeter.report.writing import sections_of
 
         if split.hourly_rate is not None and split.objects is None:
-            raise BadInput("--hourly-rate needs --objects; say how many objects")
+            raise BadInput("--hourly-rate needs --objects, the number of objects")
         added = self._added_sections(split)
         costs = 0 if split.objects is None else 1  # the sections that come first
         return sections_of(self, added[costs:], added[:costs])

@@ -57,5 +57,5 @@ def zero_shot(
                 weights=weights, limit=limit, sample=sample, **execution,
             )  # fmt: skip
     if not runs:
-        raise NotFound("none of the datasets of the zero-shot suite is here; see --data")
+        raise NotFound("no dataset of the zero-shot suite is available; see --data")
     return runs

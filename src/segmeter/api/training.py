@@ -127,7 +127,7 @@ def split_scenes(
     """Training, validation and test scenes, drawn by the seed; an image is in one part only."""
     for name, share in (("validation", validation), ("test", test)):
         if not 0 <= share < 1 or validation + test >= 1:
-            raise BadInput(f"{name}={share}: shares are at least 0 and below 1 together")
+            raise BadInput(f"{name}={share}: shares must be at least 0 and sum to less than 1")
     order = generator(seed, "split").permutation(len(scenes))
     many = max(1, round(validation * len(scenes)))
     tested = max(1, round(test * len(scenes))) if test else 0

@@ -249,7 +249,7 @@ def _unusable(error: OSError) -> str:
     if error.errno == errno.ENOSPC:
         return f"the disk is full ({error.filename or 'while writing'}); free some space"
     if error.filename is None:
-        return f"the system refused: {error.strerror or error}"
+        return f"system error: {error.strerror or error}"
     return f"'{error.filename}' cannot be used: {error.strerror or error}"
 
 

@@ -54,7 +54,7 @@ def _print(arrival: Any, as_json: bool) -> None:
         digests = {"sha256": dict(arrival.digests), "checked": sorted(arrival.checked)}
         print_json(facts | digests)
         return
-    state = f"from {arrival.source}" if arrival.source else "was here already"
+    state = f"from {arrival.source}" if arrival.source else "was already there"
     typer.echo(f"{arrival.name}: {state}")
     for file, digest in arrival.digests.items():
         word = "as published" if file in arrival.checked else "none published"

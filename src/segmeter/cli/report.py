@@ -87,7 +87,7 @@ def report(
         split = {} if objects is not None else {"by": by, "groups": groups}
         _refuse_page_options(kind, out=out, **split)
     if sheet and objects is None:
-        raise segmeter.BadInput("--sheet is about --objects; say how many objects")
+        raise segmeter.BadInput("--sheet needs --objects, the number of objects")
     opened = segmeter.open_run(run, data=data, cost=cost, goal=goal, trust=trust)
     chosen: dict[str, Any] = {"by": by, "groups": groups, "objects": objects}
     chosen["hourly_rate"] = hourly_rate

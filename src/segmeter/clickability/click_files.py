@@ -235,7 +235,7 @@ def astray(
     if not wrong:
         return ""
     return (
-        f"most first clicks lie outside the object on {len(wrong)} of {looked} objects looked at, "
+        f"most first clicks lie outside the object on {len(wrong)} of {looked} objects checked, "
         f"such as '{wrong[0]}'; are x, y, w and h right?"
     )
 

@@ -117,7 +117,7 @@ def load(path: Path) -> Clickability:
         smooth = notes.get(_RECIPE_KEY) == "corrected"
         network = Clickability(size, int(notes.get(_FRAME_KEY, FRAME)), smooth)
     except (RuntimeError, TypeError, ValueError) as error:
-        raise BadWeights(f"'{path}' names a size or frame that is none: {error}") from None
+        raise BadWeights(f"'{path}' has an invalid size or frame: {error}") from None
     load_into(network, state, f"the weights of a clickability network in '{path}'", COUNTERS)
     return network.eval()
 

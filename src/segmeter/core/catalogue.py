@@ -175,7 +175,7 @@ class Registry(Generic[T]):
         """Entry and options that `make` would use; refuses wrong options, makes nothing."""
         spec = Spec.parse(spec) if isinstance(spec, str) else spec
         if not isinstance(spec, Spec):
-            raise BadInput(f"a {self.kind} is named by a text, not by {spec!r:.60}")
+            raise BadInput(f"a {self.kind} must be given as text, not {spec!r:.60}")
         entry = self.entry(spec.name)
         taken = inspect.signature(entry.make).parameters
         anything = any(p.kind is p.VAR_KEYWORD for p in taken.values())
@@ -396,7 +396,7 @@ def _text(value: Any) -> str:
     try:
         return json.dumps(value).replace("&", "\\u0026")
     except TypeError as error:
-        raise BadInput(f"option {value!r} cannot be written down; {OPTIONS_ARE}") from error
+        raise BadInput(f"option {value!r} cannot be stored; {OPTIONS_ARE}") from error
 
 
 def module_of(path: Path) -> ModuleType:

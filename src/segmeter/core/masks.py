@@ -194,7 +194,7 @@ class Mask:
         (2, 0, 0)
         """
         if not slices:
-            raise BadInput("a mask cannot be stacked from no slice: its size is not known")
+            raise BadInput("a mask cannot be stacked from zero slices: its size is unknown")
         shape = (depth, *next(iter(slices.values())).shape)
         if min(slices) < 0 or max(slices) >= depth:
             raise BadInput(f"slices {min(slices)} to {max(slices)} do not lie in {depth} slices")
@@ -267,7 +267,7 @@ class Mask:
         if len(size) == 3:
             return cls._of_box(text, size)
         if len(size) != 2:
-            raise BadInput(f"a mask is of an image or of a volume, not of {len(size)} sizes")
+            raise BadInput(f"a mask has two or three axes, not {len(size)}")
         rle.check_size(size)
         return cls(size, *rle.to_box(rle.unpack(text), size))
 
@@ -333,9 +333,9 @@ def joint_box(*masks: Mask) -> tuple[Index, Index]:
 def _as_bits(array: npt.NDArray[Any]) -> Bits:
     """The non-zero pixels of an array of numbers; refuses arrays that are not masks."""
     if array.dtype.kind not in "iufb":
-        raise BadInput(f"a mask is made of true and false or 0 and 1, not of {array.dtype} values")
+        raise BadInput(f"a mask must hold true and false or 0 and 1, not {array.dtype} values")
     if not array.ndim:
-        raise BadInput("a mask is an array of the size of its image, not a single value")
+        raise BadInput("a mask must be an array of the size of its image, not a single value")
     bits: Bits = array != 0
     if array.dtype.kind == "f" and not np.array_equal(array, bits):
         raise BadInput(

@@ -58,7 +58,7 @@ class Plan:
         try:
             return json.dumps(asdict(self), sort_keys=True, indent=1)
         except TypeError as error:
-            raise BadInput(f"a plan cannot be written down: {error}; {OPTIONS_ARE}") from error
+            raise BadInput(f"a plan cannot be stored: {error}; {OPTIONS_ARE}") from error
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
@@ -68,7 +68,7 @@ class Plan:
         except (ValueError, RecursionError) as error:
             raise BadInput(f"plan cannot be read: {error}") from error
         if not isinstance(data, dict):
-            raise BadInput("plan cannot be read: it is no object")
+            raise BadInput("plan cannot be read: it is not an object")
         strange = [key for key in data if key not in _IS_FIELD]
         if strange:
             raise BadInput(f"plan cannot be read: unknown field {strange[0]!r}")

@@ -283,5 +283,5 @@ def _point(values: Sequence[float]) -> Point:
     if not isinstance(values, list) or not 2 <= len(values) <= 3:
         raise ValueError("a point is two or three numbers")
     if any(type(value) not in (int, float) or not isfinite(value) for value in values):
-        raise ValueError("a point is made of finite numbers")
+        raise ValueError("a point must have finite coordinates")
     return tuple(values)

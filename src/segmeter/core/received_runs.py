@@ -73,8 +73,8 @@ def check_chosen(kind: str, name: str) -> None:
     """
     if _all_allowed() or name in _named:
         return
-    python = "a Python file, and reading a run runs none"
-    what = python if ".py:" in name else "a file or an address, and reading a run opens none"
+    python = "a Python file, which reading a run does not execute"
+    what = python if ".py:" in name else "a file or an address, which reading a run does not open"
     own = f"if it is yours, name it in this command too (--{kind} {name}); "
     way_out = own if kind in ("model", "method", "user") else ""
     raise NotFound(f"the {kind} '{name}' is {what}; {way_out}if you trust the authors, use --trust")
@@ -110,8 +110,8 @@ def check_names(plan: Plan, chosen: Plan | None = None) -> None:
             check_chosen(kind, text)
         if "://" in text and not may_contact(text):
             raise NotFound(
-                f"the run names the address '{text}' ({kind}), and nothing that a run names is "
-                "contacted; if you trust the author of the run, use --trust"
+                f"the run names the address '{text}' ({kind}), which reading it does not contact; "
+                "if you trust the author of the run, use --trust"
             )
 
 
@@ -135,13 +135,13 @@ def check_data(plan: Plan, name: str, made: Dataset, address: str) -> None:
     >>> with received():
     ...     check_data(Plan("noc", (), ()), "mini", catalogue.datasets.make("mini"), "runs/sent")
     Traceback (most recent call last):
-    segmeter.core.errors.NotFound: the data of 'mini' is not what 'runs/sent' was run on
+    segmeter.core.errors.NotFound: the data of 'mini' is not the data that 'runs/sent' was run on
     """
     noted = plan.fingerprints.get(name, "")
     if not noted and _all_allowed():
         return
     if not noted or made.fingerprint() != noted:
-        raise NotFound(f"the data of '{name}' is not what '{address}' was run on")
+        raise NotFound(f"the data of '{name}' is not the data that '{address}' was run on")
 
 
 def _all_allowed() -> bool:

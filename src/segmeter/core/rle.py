@@ -137,7 +137,7 @@ def unpack(text: str | bytes) -> Counts:
         raise BadInput(f"compressed run lengths of {len(raw)} characters are too many to read")
     codes = np.frombuffer(raw, dtype=np.uint8).astype(np.int64) - 48
     if codes.size == 0 or codes.min() < 0 or codes.max() > 63 or codes[-1] & 32:
-        raise BadInput("compressed run lengths hold a character that cannot stand there")
+        raise BadInput("compressed run lengths hold an invalid character")
     ends = np.flatnonzero(codes & 32 == 0)
     begins = np.r_[0, ends[:-1] + 1]
     if (ends - begins).max() >= _MOST_CHUNKS:

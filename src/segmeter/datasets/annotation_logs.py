@@ -50,7 +50,7 @@ def read_log(path: Path) -> AnnotationLog:
         length = _length(row.get("length_px"), where)
         events.append(AnnotationEvent(who, image, thing, EVENTS[word], at, length))
     if not events:
-        raise BadInput(f"'{path}' has no event that is known; they are {', '.join(EVENTS)}")
+        raise BadInput(f"'{path}' has no known event; known are {', '.join(EVENTS)}")
     return AnnotationLog(tuple(events), dict(unknown))
 
 
@@ -63,7 +63,7 @@ def _length(value: Any, where: str) -> float:
     except (TypeError, ValueError):
         number = -1.0
     if not 0 <= number < math.inf:
-        raise BadInput(f"{where} has the length {str(value)[:40]!a}; it is a number of pixels")
+        raise BadInput(f"{where} has the length {str(value)[:40]!a}; it must be a number of pixels")
     return number
 
 

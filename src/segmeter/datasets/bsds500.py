@@ -89,7 +89,7 @@ class Bsds500(SceneSet[Path]):
                 raise BadInput(f"'{path}' holds regions and boundaries of different size")
             people.append((regions.astype(np.int32), boundaries != 0))
         if not people or any(labels.shape != people[0][0].shape for labels, _ in people):
-            raise BadInput(f"'{path}' holds no partitions of one size; get it again")
+            raise BadInput(f"'{path}' holds no partitions of one size; download it again")
         return people
 
 
@@ -103,7 +103,7 @@ def _images(folder: Path, ground_truths: Path, drawings: Collection[str]) -> dic
     bare = [number for number in found if number not in drawings]
     if bare:
         raise NotFound(
-            f"bsds500/{bare[0]}: '{found[bare[0]]}' has no ground truth in '{ground_truths}'; "
-            "get it, or remove the image"
+            f"bsds500/{bare[0]}: '{found[bare[0]]}' has no ground truth in '{ground_truths}'; add "
+            "it, or remove the image"
         )
     return found

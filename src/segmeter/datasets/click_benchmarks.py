@@ -231,7 +231,7 @@ def tetris(
     one name a line (the train or val list): only these scenes.
     """
     if longest < 1:
-        raise BadInput("tetris: 'longest' is a number of pixels, at least 1")
+        raise BadInput("tetris: 'longest' must be a number of pixels, at least 1")
     folder = set_folder(_TETRIS_CARD, data, ("TETRIS",), ("images", "masks"))
     # By whole name without its suffix, since these names may hold dots.
     images = {path.stem: path for path in images_in(folder / "images")}

@@ -271,7 +271,7 @@ def _files(record: Mapping[str, Any]) -> Iterator[str]:
     for name in names:
         path = PurePosixPath(name.replace("\\", "/"))
         if ".." in path.parts:
-            raise ValueError(f"file name {name} leaves its folder")
+            raise ValueError(f"file name {name} points outside its folder")
         if "://" not in name and not path.is_absolute():
             yield str(path)
         yield path.name

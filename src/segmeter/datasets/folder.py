@@ -115,9 +115,7 @@ def _located(path: str, data: str | Path | None) -> tuple[Path, str]:
         places += [Path(data)] if Path(data).resolve().name == folder.name else []
     found = next((place for place in places if place.exists()), folder)
     if not found.is_dir() and not (found.is_file() and found.suffix.lower() == ".csv"):
-        raise NotFound(
-            f"no folder '{path}' from '{Path.cwd()}'; --data DIR says where '{found.name}' is"
-        )
+        raise NotFound(f"no folder '{path}' from '{Path.cwd()}'; give its location with --data DIR")
     return found, name
 
 
@@ -257,7 +255,7 @@ def _sentence(pairs: Pairs, kind: Kind, ignore: int | None) -> str:
         count = sum(map(len, pairs.single.values()))
         parts.append(f"{count} files of one object each")
     if pairs.renamed:
-        parts.append(f"{pairs.renamed} objects of like names go by their files' names")
+        parts.append(f"{pairs.renamed} objects of like names are named after their files")
     if pairs.unpaired:
         parts.append(
             f"{counted(len(pairs.unpaired), 'image')} without a mask left out,"

@@ -48,7 +48,7 @@ def read_groups(path: Path) -> Groups:
     rows = read_table(path, "groups file", "mask")
     attributes = tuple(name for name in rows[0] if name != "mask") if rows else ()
     if not attributes:
-        raise BadInput(f"groups file '{path}' groups nothing; it needs lines of mask,group")
+        raise BadInput(f"groups file '{path}' has no groups; it needs lines of mask,group")
     masks: dict[str, Mapping[str, str]] = {}
     for number, row in enumerate(rows, start=2):
         mask = row["mask"]
@@ -61,7 +61,7 @@ def read_groups(path: Path) -> Groups:
 def read_table(path: Path, what: str, *columns: str) -> list[dict[str, str]]:
     """The lines of a CSV file with a header, stripped; `columns` must be there."""
     with (
-        named_errors(path, f"is no {what} in CSV and UTF-8"),
+        named_errors(path, f"is not a {what} in CSV and UTF-8"),
         path.open(encoding="utf-8-sig", newline="") as file,
     ):
         lines = iter(list(csv.reader(file)))

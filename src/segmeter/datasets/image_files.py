@@ -153,7 +153,7 @@ def header_size(raw: bytes) -> tuple[int, int]:
                 image.load()
     # The end mark follows the last scan; a thumbnail in the header has its own.
     if raw.startswith(_JPEG) and raw.rfind(b"\xff\xd9") < raw.rfind(b"\xff\xda"):
-        raise ValueError("it breaks off before its end")
+        raise ValueError("it is truncated")
     return size
 
 

@@ -1,6 +1,6 @@
 """Label files: label maps, objects and proposals of your own, and folders of them, without images.
 
-- `.png`, `.tif`, `.bmp`: one label a pixel, 8 or 16 bits, or indices of a colour table;
+- `.png`, `.tif`, `.bmp`: one label per pixel, 8 or 16 bits, or indices of a colour table;
 - `.npy`: an H x W array of whole numbers;
 - `.mat` (version 5): `groundTruth` as in BSDS500 (a map a person), `segs` (a map a
   setting), `ucm2` (an ultrametric contour map), or one of `labels`, `Segmentation`, `seg`;
@@ -81,7 +81,7 @@ def _partition(labels: Labels, path: Path) -> Segmentation:
     """Check that an array can be a label map, and keep it as it is."""
     if labels.ndim != 2 or labels.size == 0:
         size = " x ".join(map(str, labels.shape)) or "a single number"
-        raise BadInput(f"'{path}' holds {size}; a label map is H x W, one label a pixel")
+        raise BadInput(f"'{path}' holds {size}; a label map is H x W, one label per pixel")
     if labels.dtype.kind not in "iub":
         raise BadInput(f"'{path}' holds {labels.dtype} values; labels are whole numbers: round it")
     if labels.size > MOST_PIXELS:
@@ -142,7 +142,7 @@ def _read_npy(path: Path) -> Labels:
     with named_errors(path, "is not a whole array file of plain numbers"):
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(array, np.ndarray):
-        raise BadInput(f"'{path}' holds several arrays; save the one that is meant alone")
+        raise BadInput(f"'{path}' holds several arrays; save only the one to use")
     return array
 
 
@@ -272,12 +272,12 @@ def read_edge_map(path: Path) -> npt.NDArray[Any]:
     elif suffix in (".mat", ".npy"):
         array = np.asarray(read_mat(path, "E")) if suffix == ".mat" else _read_npy(path)
     else:
-        raise BadInput(f"'{path}' is none of the kinds that hold numbers: .npy, .mat, an image")
+        raise BadInput(f"'{path}' has an unsupported type; give a .npy, a .mat or an image")
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiub":
         size = " x ".join(map(str, array.shape))
         raise BadInput(f"'{path}' holds {array.dtype} of {size}; a map is H x W numbers")
     if not np.isfinite(array).all():
-        raise BadInput(f"'{path}' holds values that are not finite; write it again")
+        raise BadInput(f"'{path}' holds values that are not finite")
     return np.array(array)
 
 

@@ -115,7 +115,7 @@ class Drawn:
 
     def __init__(self, count: int = 12, seed: int = 0, size: int = 96) -> None:
         if count < 1 or not 16 <= size <= 4096:
-            raise BadInput("drawn: 'count' is at least 1, 'size' from 16 to 4096")
+            raise BadInput("drawn: 'count' must be at least 1, 'size' 16 to 4096")
         self._size = size
         self._seed = seed
         self._scenes = {f"{index:03}": index for index in range(count)}

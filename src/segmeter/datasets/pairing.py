@@ -150,7 +150,7 @@ def _assign(pairs: Pairs, path: Path) -> None:
 
 
 def _told_apart(pairs: Pairs) -> Pairs:
-    """Objects of one name in a scene, as of `a_1.png` and `a-1.png`, go by their files' names."""
+    """Objects with one name in a scene (`a_1.png` and `a-1.png`) are named after their files."""
     for things in pairs.single.values():
         times = Counter(name for name, _ in things)
         pairs.renamed += sum(times[name] > 1 for name, _ in things)

@@ -36,7 +36,7 @@ Images = Mapping[str, Collection[str]] | Collection[str] | None
 
 _LOOKS = (
     f"a clicks file is text in UTF-8 that begins with the row '{','.join(COLUMNS)}' "
-    "and has a click a row, with commas between"
+    "and has one click per row, separated by commas"
 )
 _KNOWN = {"click_type": ("first", "fn", "fp"), "device": ("pc", "mobile")}
 # People may miss the image by a little; farther than this share of its sides is a mistake.

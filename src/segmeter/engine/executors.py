@@ -33,7 +33,7 @@ class Executor(Protocol):
         """Wait for at least one job to end."""
 
     def stop(self) -> None:
-        """End all work at once; what was finished is kept."""
+        """End all work at once; finished work is kept."""
 
 
 @dataclass(frozen=True, slots=True)

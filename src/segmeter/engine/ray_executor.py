@@ -97,7 +97,7 @@ class _Actor:
 
     def do(self, job: Job) -> Outcome:
         if self._worker is None:
-            raise RuntimeError("an actor was given a job before it began")
+            raise RuntimeError("an actor was given a job before it was set up")
         return self._worker.do(job)
 
 

@@ -46,7 +46,7 @@ def score_run(address: Address, measure: str, roots: Roots, *, trust: bool = Fal
         )
     steady = installed(catalogue.measures.make(measure).function)  # else it may have changed since
     if not steady and column in benchmark.schema.names:
-        raise BadInput(f"rows have a column '{column}' of another meaning; rename the measure")
+        raise BadInput(f"rows have a column '{column}' with another meaning; rename the measure")
     with folder.locked():
         drop_copies(folder)
         ready = folder.finished() - (_scored(folder, column) if steady else set())

@@ -89,7 +89,7 @@ def _check_segmenters(
         if entry.source.startswith("segmeter."):
             _check_prompts(plan, built.segmenter(plan.kind, spec), users, benchmark)
         elif isinstance(entry.make, type) and not hasattr(entry.make, verb):  # a method's class
-            raise BadInput(f"'{spec.name}' is no {plan.kind}: it has no '{verb}(scene)'")
+            raise BadInput(f"'{spec.name}' is not a {plan.kind}: it has no '{verb}(scene)'")
 
 
 def _check_prompts(plan: Plan, segmenter: Any, users: Sequence[User], benchmark: Benchmark) -> None:
@@ -141,8 +141,7 @@ def _check_ground_truths(plan: Plan, firsts: Mapping[str, Scene]) -> None:
             )
         if plan.kind == "method" and targets and not partitions:
             raise BadInput(
-                f"dataset '{name}' has no partitions drawn by people; take one that has, "
-                "such as bsds500"
+                f"dataset '{name}' has no human partitions; use one that has, such as bsds500"
             )
 
 
@@ -161,8 +160,8 @@ def _measures_that_fit(
             kept.append(measure)
         elif measure in asked:
             raise BadInput(
-                f"measure '{measure}' is not defined for what dataset '{misfit}' holds; "
-                "leave one of them out"
+                f"measure '{measure}' is not defined for the data of dataset '{misfit}'; leave one "
+                "of them out"
             )
     return tuple(kept)
 
@@ -199,7 +198,7 @@ def check_received(held: Plan, asked: Plan) -> None:
     for spec in held.datasets:
         if spec.options and str(spec) not in {*held.fingerprints, *known}:
             raise RunConflict(
-                f"the run notes no fingerprint of its dataset '{spec}'; name the dataset in "
+                f"the run has no fingerprint of its dataset '{spec}'; name the dataset in "
                 "this command, or use --trust if you know who made the run"
             )
 

@@ -37,7 +37,7 @@ def entry_of_path(name: str) -> catalogue.Entry[Any] | None:
 def open_checkpoint(path: Path, **options: Any) -> Any:
     """The model whose architecture a checkpoint's tensors show, with its weights."""
     if "weights" in options:
-        raise BadInput(f"'{path}' is the weights itself; leave out weights={options['weights']}")
+        raise BadInput(f"'{path}' is already the weights; leave out weights={options['weights']}")
     return catalogue.models.make(catalogue.Spec(architecture(path), options), weights=str(path))
 
 
@@ -88,5 +88,5 @@ def described(name: str) -> list[str]:
         kinds = sorted({name.partition(".")[0] for name in found.unused})
         lines.append(f"{len(found.unused)} not needed for images: {', '.join(kinds)}")
     if found.model == "sam-vit-b":
-        lines.append(f"if these are MedSAM's weights, say --model 'medsam?weights={path}'")
+        lines.append(f"if these are MedSAM's weights, use --model 'medsam?weights={path}'")
     return lines

@@ -179,7 +179,7 @@ def read(path: Path, *, lazily: bool = False) -> dict[str, Any]:
     for file in files(path):
         held = opened(file, lazily)
         if not isinstance(held, dict):
-            raise BadWeights(f"'{file}' holds no named tensors; take the original checkpoint")
+            raise BadWeights(f"'{file}' holds no named tensors; use the original checkpoint")
         content.update(held)
     return content
 
@@ -189,7 +189,7 @@ def named_tensors(path: Path, *under: str) -> dict[str, Any]:
     content = read(path)
     found = next((content[name] for name in under if name in content), content)
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
-        raise BadWeights(f"'{path}' holds no named tensors; take the original checkpoint")
+        raise BadWeights(f"'{path}' holds no named tensors; use the original checkpoint")
     return found
 
 
@@ -350,7 +350,7 @@ def pick_device(name: str) -> torch.device:
     except RuntimeError as error:
         raise BadInput(f"no device '{name}'; use auto, cpu, cuda or cuda:1") from error
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise BadInput(f"device '{name}' is asked for but torch sees no CUDA device here")
+        raise BadInput(f"device '{name}' was requested but torch finds no CUDA device here")
     return device
 
 

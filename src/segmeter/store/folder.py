@@ -58,7 +58,7 @@ class RunFolder:
             inside = folder.place.folders() or folder.place.others()
             what = "it has no plan.json" if inside else "nothing is there"
             below = sorted(_found(folder.place, "", _DEEP)) if inside else []
-            advice = "'segmeter run' makes one"
+            advice = "'segmeter run' creates one"
             if below:
                 named = some([f"'{name}'" for name in below], 5)
                 advice = f"name one of the runs in it: {named}"
@@ -110,7 +110,7 @@ class RunFolder:
             raise BadInput(f"'{self.address}/provenance.json' is damaged: {error}") from error
         if not isinstance(entries, list):
             raise BadInput(
-                f"'{self.address}/provenance.json' is damaged: it is no list of commands"
+                f"'{self.address}/provenance.json' is damaged: it is not a list of commands"
             )
         return [_entry(entry, self.address) for entry in entries]
 
@@ -257,7 +257,8 @@ def _way_out(held: Plan, plan: Plan) -> str:
     if new:
         return f"--add adds {quoted_list(new)} to it, {apart} ('segmeter compare' reads both)"
     return (
-        f"it has all that was named: 'segmeter report' shows it, all its names resume it, {apart}"
+        "it already has all of them: 'segmeter report' shows it, its full command resumes it, "
+        f"{apart}"
     )
 
 
@@ -277,7 +278,7 @@ def _entry(entry: Any, address: str) -> dict[str, Any]:
     texts = {key: str(entry.get(key, "")) for key in ("at", "command")}
     maps = {key: entry.get(key, {}) for key in ("machine", "libraries")}
     if any(not isinstance(held, dict) for held in maps.values()):
-        raise BadInput(f"'{address}/provenance.json' is damaged: a machine is no object")
+        raise BadInput(f"'{address}/provenance.json' is damaged: a machine is not an object")
     simple = str | int | float | None
     plain = {
         key: {str(k): v if isinstance(v, simple) else str(v) for k, v in held.items()}
@@ -325,7 +326,7 @@ def list_runs(folder: Address = "runs") -> list[RunFacts]:
     top = place_of(folder)
     names = sorted(_found(top, "", _DEEP)) if top.others() or top.folders() else []
     if not names:
-        raise NotFound(f"there is no run under '{top.address}'; 'segmeter run' makes one")
+        raise NotFound(f"there is no run under '{top.address}'; 'segmeter run' creates one")
     return [_facts(f"{folder}/{name}".rstrip("/")) for name in names]
 
 

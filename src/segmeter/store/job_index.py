@@ -86,7 +86,7 @@ def layout_of(place: Place, where: str, known: dict[str, CompactedFile]) -> Layo
             return _listed(place, where, known)
         except FileNotFoundError:  # compacted since it was listed
             continue
-    raise BadInput(f"'{place.address}/{where}' changes all the time; wait for the other command")
+    raise BadInput(f"'{place.address}/{where}' keeps changing; wait for the other command")
 
 
 def _listed(place: Place, where: str, known: dict[str, CompactedFile]) -> Layout:

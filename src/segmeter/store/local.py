@@ -257,7 +257,7 @@ def _named(error: OSError, where: str) -> Exception:
     if error.errno in _FULL:
         return DiskFull(
             f"the disk that holds {where} is full; free some space and give the same command "
-            "again, what was finished is kept"
+            "again, finished work is kept"
         )
     return OSError(error.errno, error.strerror or str(error), error.filename or where)
 

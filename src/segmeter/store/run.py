@@ -361,11 +361,11 @@ class Run:
                 listed = [source.folder.place.files("jobs") for source in self._sources]
                 if listed == before:
                     why = first_line(error)
-                    raise BadInput(f"'{self.address}' cannot answer: {why}") from error
+                    raise BadInput(f"'{self.address}' cannot be queried: {why}") from error
                 before = listed
                 self._connection = None
                 self._columns.clear()
-        raise BadInput(f"'{self.address}' changes all the time; wait until its run is finished")
+        raise BadInput(f"'{self.address}' keeps changing; wait until its run is finished")
 
     def _dataset(self, name: str) -> Dataset:
         if name not in self._datasets:

@@ -71,7 +71,7 @@ class RemotePlace:
         path = self._path(name)
         with self._named_errors():
             if limit is not None and (self._files.size(path) or 0) > limit:
-                raise BadInput(f"'{self.address}/{name}' is too large to be what it is called")
+                raise BadInput(f"'{self.address}/{name}' is too large for a file of its name")
             content: bytes = self._files.cat_file(path)
         return content
 
@@ -150,7 +150,7 @@ class RemotePlace:
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise DiskFull(f"there is no room left at {self.address}") from error
             raise ConnectionError(
-                f"'{self.address}' cannot be used: {_first_line(error)}; look at its address, the "
+                f"'{self.address}' cannot be used: {_first_line(error)}; check its address, the "
                 "credentials and the network"
             ) from error
 

@@ -161,8 +161,8 @@ def check_database() -> None:
         import duckdb  # noqa: F401  # only whether it is there
     except ModuleNotFoundError as error:
         raise NotFound(
-            "summaries need duckdb, which is not installed here; the rows are kept, take the "
-            "run folder to a machine that has it"
+            "summaries need duckdb, which is not installed here; the rows are kept: use the run "
+            "folder on a machine that has it"
         ) from error
 
 

@@ -43,8 +43,8 @@ class Lease:
         if self.lost:
             raise RunConflict(
                 f"another command has taken over '{self.address}': this one could not renew its "
-                f"lease for {_SECONDS:.0f} s, as when a machine sleeps or a network is down; what "
-                "was finished is kept, wait for the other or give the same command again"
+                f"lease for {_SECONDS:.0f} s, as when a machine sleeps or a network is down; "
+                "finished work is kept, wait for the other or give the same command again"
             )
 
 

@@ -272,7 +272,7 @@ def fill_with_people(
 
         while not _full(study):
             if people >= _MOST_PEOPLE:
-                raise BadInput("2000 people did not fill the study; its rules drop too much")
+                raise BadInput("2000 people did not fill the study; its rules exclude too many")
             answers += sum(pool.map(work, range(people, people + 2 * _AT_ONCE)))
             people += 2 * _AT_ONCE
     return people, answers

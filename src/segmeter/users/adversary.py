@@ -244,7 +244,7 @@ def _climb(climbers: Sequence[_Climber], steps: int) -> None:
 
     encoded = climbers[0].observation.encoded
     if not isinstance(encoded, Differentiable):
-        raise BadInput("this model has no slope to follow; search for the click instead")
+        raise BadInput("this model has no gradient; use the search for clicks instead")
     soft = encoded.movable_clicks([request_with(c.observation, c.start) for c in climbers])
     device = soft.start().device.type
     pixels = sum(math.prod(size) for size in soft.sizes)

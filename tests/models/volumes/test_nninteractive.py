@@ -126,7 +126,7 @@ def test_a_session_that_goes_on_says_only_what_is_new(encoded):
 
 def test_without_the_package_it_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(NotFound, match="is not here: missing is the package 'nnInteractive'"):
+    with pytest.raises(NotFound, match="needs the package 'nnInteractive'"):
         catalogue.models.make("nninteractive", weights=str(tmp_path))
 
 

@@ -59,7 +59,7 @@ class Concepts(Declared):
         file = plan.options["phrases"]
         known = {scene for dataset in datasets.values() for scene in dataset.scenes()}
         if file and not read_phrases(file, plan.options["digest"]).keys() & known:
-            raise BadInput(f"'{file}' names no image of the datasets")
+            raise BadInput(f"'{file}' lists no image of the datasets")
 
     def needs(self, plan: Plan) -> frozenset[str]:
         kinds = {"text": ("text",), "box": ("example",), "both": ("text", "example")}

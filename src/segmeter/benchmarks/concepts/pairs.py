@@ -102,7 +102,7 @@ def read_phrases(path: str, digest: str) -> Mapping[str, list[tuple[str, str | N
     rows = read_table(Path(path), "table of phrases", "image", "phrase")
     for number, row in enumerate(rows, start=2):
         if not row["image"] or not row["phrase"]:
-            raise BadInput(f"'{path}', line {number}: a line has at least an image and a phrase")
+            raise BadInput(f"'{path}', line {number}: a line needs at least an image and a phrase")
     found = grouped_pairs((row["image"], (row["phrase"], row.get("objects"))) for row in rows)
     for image, listed in found.items():
         if len({phrase for phrase, _ in listed}) != len(listed):

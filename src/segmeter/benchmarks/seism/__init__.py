@@ -74,7 +74,7 @@ class Seism(Declared):
     def plan(self, plan: Plan) -> Plan:
         if plan.kind != "method" and plan.segmenters:
             raise BadInput(
-                "seism judges methods, not models; give --method NAME, or a folder of results"
+                "seism evaluates methods, not models; give --method NAME, or a folder of results"
             )
         segmenters = [segmenter_spec(spec) for spec in plan.segmenters]
         if segmenters and not any(spec.name == PEOPLE for spec in segmenters):

@@ -107,7 +107,7 @@ def partners(images: Sequence[str]) -> dict[str, str]:
     its cycles; what is then left alone goes round in a ring.
     """
     if len(images) < 2:
-        raise BadInput("swapping images needs at least two of them")
+        raise BadInput("swapping needs at least two images")
     listed, here = published_rows("seism", "partners.csv"), set(images)
     published = {row["image"]: row["partner"] for row in listed}
     found: dict[str, str] = {}
@@ -131,7 +131,7 @@ def turned(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
         if candidate.shape == shape:
             return np.ascontiguousarray(candidate)
     sizes = [" x ".join(map(str, s)) for s in (array.shape, shape)]
-    raise BadInput(f"images of {sizes[0]} and {sizes[1]} cannot be swapped; take one size")
+    raise BadInput(f"images of {sizes[0]} and {sizes[1]} cannot be swapped; use images of one size")
 
 
 def in_parallel(

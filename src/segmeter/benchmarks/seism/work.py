@@ -97,8 +97,7 @@ def human_partitions(scene: Scene) -> Sequence[Labels]:
     """People's partitions of a scene; BadInput where there are none."""
     if not scene.partitions:
         raise BadInput(
-            f"{scene.name} has no partitions drawn by people; take a dataset that has, "
-            "such as bsds500"
+            f"{scene.name} has no human partitions; use a dataset that has, such as bsds500"
         )
     return scene.partitions
 
@@ -124,7 +123,7 @@ def levels_of(
             for threshold, boundaries in zip(THRESHOLDS.tolist(), found, strict=True):
                 yield Level(f"{name} {threshold:.2f}".strip(), threshold, boundaries, None)
         else:
-            raise BadInput("seism judges partitions, hierarchies and edge maps, not proposals")
+            raise BadInput("seism evaluates partitions, hierarchies and edge maps, not proposals")
 
 
 def _people(ground_truths: GroundTruths, scene: Scene) -> list[Level]:

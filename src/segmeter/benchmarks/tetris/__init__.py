@@ -95,8 +95,10 @@ class TetrisBoxes(Attacked):
 
     def plan(self, plan: Plan) -> Plan:
         if plan.users and tuple(map(str, plan.users)) != self.users:
-            raise BadInput("benchmark 'tetris-boxes' brings its own users; drop --user")
+            raise BadInput("benchmark 'tetris-boxes' has its own users; leave out --user")
         filled = super().plan(plan)
         if filled.measures != self.measures:
-            raise BadInput("benchmark 'tetris-boxes' measures IoU and Boundary IoU; drop --measure")
+            raise BadInput(
+                "benchmark 'tetris-boxes' measures IoU and Boundary IoU; leave out --measure"
+            )
         return filled

@@ -264,7 +264,7 @@ def read_cases(seen: Sequence[Seen], masks: Mapping[str, Mask]) -> list[Case]:
     cases = []
     for row in (s for s in seen if s.kind == "first"):
         if row.key not in masks:
-            raise NotFound(f"the table names target '{row.key}', but there is no mask of it")
+            raise NotFound(f"the table has target '{row.key}', but there is no mask of it")
         mask = masks[row.key]
         if row.pde_uniform * mask.area > 1.001:
             raise BadInput(f"target '{row.key}': its mask is larger than the table allows")

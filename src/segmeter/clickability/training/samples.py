@@ -119,7 +119,7 @@ def samples_of(
         image = f"{key.dataset}/{key.image}"
         found.append(TrainingSample(name, image, clicks.points[places], clicks.sizes[places], show))
     if not found:
-        raise BadInput("the clicks file holds nothing of the datasets that were named")
+        raise BadInput("the clicks file has no clicks on the given datasets")
     return found
 
 

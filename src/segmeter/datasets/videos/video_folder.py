@@ -155,7 +155,7 @@ class VideoFile:
         if self._block[0] != start:
             self._block = (start, list(self._decoded(start)))
         if t - start >= len(self._block[1]):
-            raise BadInput(f"'{self.path}' breaks off before frame {t}; get it again")
+            raise BadInput(f"'{self.path}' ends before frame {t}; download it again")
         return self._block[1][t - start]
 
     def _decoded(self, start: int) -> Iterator[Pixels]:
@@ -228,7 +228,7 @@ def _values(where: str, file: Path, size: tuple[int, ...]) -> Iterator[tuple[int
     """Each object's value in a mask file, and its mask; nothing where the frame has none."""
     values = flat(read_values(file))
     if values.ndim == 3:
-        raise BadInput(f"{where}: mask '{file.name}' is in colours; save one value per object")
+        raise BadInput(f"{where}: mask '{file.name}' is in colour; save one value per object")
     if values.shape != size:
         raise BadInput(
             f"{where}: mask '{file.name}' is {size_in_words(values.shape)} but the frames are "

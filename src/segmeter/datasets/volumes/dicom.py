@@ -106,7 +106,7 @@ def _voxels(folder: Path, size: Sequence[int], files: Sequence[Path]) -> npt.NDA
         for k, file in enumerate(files):
             pixels = _plane(file)
             if pixels.shape != (size[1], size[0]):
-                raise BadInput(f"'{file}': {pixels.shape} pixels are not those its header claims")
+                raise BadInput(f"'{file}': {pixels.shape} pixels are not what its header states")
             whole[:, :, k] = pixels.T
     # Whole numbers of 16 bits, as CT has them; NaN is none.
     fits = bool(whole.min() >= -32768 and whole.max() <= 32767)
@@ -245,7 +245,7 @@ def _even_gap(
     odd = np.flatnonzero(np.abs(gaps - usual) > _UNEVEN * abs(usual) + 1e-6)
     if usual <= 1e-6:
         raise BadInput(
-            f"'{folder}': several slices of one series lie in one place; keep one phase per series"
+            f"'{folder}': several slices of one series have one position; keep one phase per series"
         )
     if odd.size:
         at = int(odd[0])
@@ -271,7 +271,7 @@ def _segments(series: Series, file: Path, record: Any) -> Objects:
         index = _indices(series, np.asarray([place], float))[0]
         level = round(float(index[2]))
         if np.abs(index - (0, 0, level)).max() > 0.5 or not 0 <= level < series.grid.size[2]:
-            raise BadInput(f"'{file}': a frame lies where its series has no slice")
+            raise BadInput(f"'{file}': a frame has a position where its series has no slice")
         segment = groups if "SegmentIdentificationSequence" in groups else shared
         identity = None if labelled else segment.SegmentIdentificationSequence[0]
         number = int(identity.ReferencedSegmentNumber) if identity else 0
@@ -303,7 +303,7 @@ def _fill(
     places = _indices(series, points)
     level = round(float(places[:, 2].mean()))
     if np.ptp(places[:, 2]) > 0.5 or not 0 <= level < series.grid.size[2]:
-        raise BadInput(f"'{file}': a contour lies where its series has no slice")
+        raise BadInput(f"'{file}': a contour has a position where its series has no slice")
     # Files round to micrometres: a contour drawn through voxel centres lies on them again.
     flat = places[:, :2].round(2)
     low = np.clip(np.floor(flat.min(axis=0)), 0, series.grid.size[:2]).astype(int)

@@ -49,7 +49,7 @@ MOST_BYTES = 4 << 30
 """Unpacked bytes of one channel, in the file's own type."""
 _BEST_DEFLATE = 1040  # no deflate stream unpacks to more than 1032 times its size
 _HEADER = 1 << 16
-_DAMAGED = "breaks off, is damaged or not what it is named"
+_DAMAGED = "is truncated, damaged or not of the type that its name states"
 _DATA_FILE = re.compile(rb"^(?:data ?file:|ElementDataFile *=)[ \t]*(\S[^\r\n]*?)[ \t]*\r?$", re.M)
 _PACKED_SIZE = re.compile(rb"^CompressedDataSize *= *(\d+)", re.M)
 _BZIP2 = re.compile(rb"^encoding: *bz(?:ip)?2 *$", re.M | re.I)
@@ -329,7 +329,7 @@ def open_nifti(path: Path) -> Stored:
 
         proxy = ArrayProxy(str(path), (shape, kind, offset, 1, 0))
         part = tuple(channel if axis > 2 and n > 1 else slice(None) for axis, n in enumerate(shape))
-        with named_errors(path, "breaks off or is damaged"):
+        with named_errors(path, "is truncated or damaged"):
             raw = np.asarray(proxy[part] if channels > 1 else proxy)
         voxels: npt.NDArray[Any] = raw.reshape(spatial, order="F")
         if slope == 1 and not inter:

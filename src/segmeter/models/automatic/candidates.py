@@ -105,10 +105,10 @@ class Masks:
         return list(self.finished)
 
     def values(self) -> Single:
-        raise BadInput("this model gives finished masks, no logits; edges cannot be made of them")
+        raise BadInput("this model returns masks without logits; edges cannot be computed")
 
     def cleaned(self, smallest: int) -> Self:
-        raise BadInput("this model gives finished masks, no logits; clean the masks instead")
+        raise BadInput("this model returns masks without logits; clean the masks instead")
 
 
 class Encoded(Masks):
@@ -246,7 +246,7 @@ def _answered(encoded: EncodedScene, clicks: Points, options: Options) -> Candid
     if not options.refine:
         return candidates_of(encoded, clicks, options.score)
     if not isinstance(encoded, PredictsGrids):
-        raise BadInput("this model cannot take its masks back; leave refine off")
+        raise BadInput("this model takes no mask prompts; leave refine off")
     refined = encoded.refined(clicks, encoded.candidates(clicks, 0.0))
     if options.score <= 0:
         return refined

@@ -181,7 +181,7 @@ def _shape(path: Path, config: Any) -> Shape:
             raise BadWeights(f"{path}: asks for the layer '{norm}', which is not on the list")
         shape = _SHAPES[kind](given) if kind in _SHAPES else None
     except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise BadWeights(f"{path}: its configuration lacks or garbles {error}") from error
+        raise BadWeights(f"{path}: its configuration has no valid {error}") from error
     if shape is None:
         raise BadWeights(
             f"{path}: is made for the class '{kind}', which is not on the list "

@@ -54,7 +54,9 @@ class Hub:
             )
         except (HfHubHTTPError, HFValidationError, OSError) as error:
             reason = str(error).strip().split("\n")[0]
-            raise NotFound(f"'{self.id}' cannot be had from the model hub ({reason})") from error
+            raise NotFound(
+                f"'{self.id}' cannot be downloaded from the model hub ({reason})"
+            ) from error
         except Exception as error:
             # The hub's transport has error classes of its own, of a library that changes.
             if type(error).__module__.split(".")[0] not in ("httpx", "httpx2", "requests"):
@@ -232,7 +234,7 @@ def _move(collected: Path, folder: Path) -> None:
     for file, target in pairs:
         if os.path.lexists(target) and not (target.is_file() and digest(target) == digest(file)):
             raise BadInput(
-                f"'{target}' exists and is another file; move it away or choose another folder"
+                f"'{target}' exists and is a different file; move it or choose another folder"
             )
     for file, target in sorted(pairs, key=lambda pair: pair[0].suffix in weights.SUFFIXES):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -265,7 +267,7 @@ def _try(
         raise failures[0]
     raise NotFound(
         f"no source of '{offer.name}' could be used: {'; '.join(map(str, failures))}; "
-        "or get the file yourself and say --from FILE"
+        "or download the file yourself and give --from FILE"
     )
 
 

@@ -74,7 +74,7 @@ def check_digest(file: Path, sha256: str) -> None:
     if found != sha256:
         raise BadWeights(
             f"'{file.name}' is not the published file: its sha256 is {found[:12]}..., "
-            f"not {sha256[:12]}...; it was left out"
+            f"not {sha256[:12]}...; it was discarded"
         )
 
 

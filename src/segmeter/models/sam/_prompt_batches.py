@@ -16,7 +16,7 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Click, Point, Prompt, Scribble, Text
 
 STROKE_POINTS = 8
-"""A stroke is handed over as at most so many points, evenly spaced."""
+"""A stroke is passed on as at most so many points, evenly spaced."""
 
 
 def clicks_of(prompt: Prompt) -> list[tuple[Point, bool]]:

@@ -123,7 +123,7 @@ class HandOver:
         inner = self.inner.card
         abilities = (inner.abilities - {"differentiable", "automatic"}) | {"video", "mask"}
         abilities |= {"scribble"} if "click" in abilities else set()
-        how = [f"{self.by} handed over"] if self.by else []
+        how = [f"{self.by} passed on"] if self.by else []
         how += ["optical flow"] if self.flow else []
         summary = f"{inner.summary}, frame by frame: {' and '.join(how)}"
         return replace(inner, summary=summary, abilities=frozenset(abilities))

@@ -46,8 +46,7 @@ class NnInteractive:
     def __init__(self, weights: str | None = None, device: str = "auto") -> None:
         if importlib.util.find_spec("nnInteractive") is None:
             raise NotFound(
-                f"model '{_NAME}' is not here: missing is the package 'nnInteractive';"
-                " pip install nnInteractive"
+                f"model '{_NAME}' needs the package 'nnInteractive': pip install nnInteractive"
             )
         self._device = device
         self.holds: object = None  # the encoded scene whose volume the session has
@@ -189,7 +188,7 @@ def _checked(folder: Path) -> Path:
     """The checkpoint of a whole folder that can run no code."""
     for names in (_SETTINGS, ("dataset.json",)):
         if not any((folder / name).is_file() for name in names):
-            raise BadWeights(f"'{folder}' lacks {names[0]}; take the folder as it was published")
+            raise BadWeights(f"'{folder}' lacks {names[0]}; use the folder as published")
     files = sorted(folder.glob("fold_*/checkpoint_final.pth"))
     if len(files) != 1:
         raise BadWeights(

@@ -127,9 +127,9 @@ def test_partitions_and_images_without_people_are_refused() -> None:
         def segment(self, scene: Scene) -> Segmentation:
             return Segmentation(labels=np.ones(SHAPE, dtype=np.int32))
 
-    with pytest.raises(BadInput, match="edges judges edge maps"):
+    with pytest.raises(BadInput, match="edges evaluates edge maps"):
         rows_of(Regions(), scene())
-    with pytest.raises(BadInput, match="no partitions drawn by people"):
+    with pytest.raises(BadInput, match="no human partitions"):
         rows_of(Canny(), Image("drawn", "none", position_image(*SHAPE), ()))
 
 
