@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,27 @@ def test_the_first_map_is_made_once_for_all_groups_and_sessions(
     assert inner.asked == 1
 
 
+def test_a_mask_that_changed_is_clicked_by_its_own_map() -> None:
+    for low in ((5, 5), (30, 40)):  # data of one name, labelled again within one process
+        target = Target("1", Mask.box((60, 80), low, (low[0] + 9, low[1] + 9)))
+        scene = Image("test", "again", np.zeros((60, 80, 3), np.uint8), [target])
+        click = ClickingGroup(0).next(observation(scene=scene), generator(0))
+        assert isinstance(click, Click)
+        assert target.mask[np.array(click.point, dtype=int)]
+
+
+def test_weights_that_changed_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights, made = tmp_path / "net.safetensors", []
+    monkeypatch.setattr(map_sources, "_made", lambda *_: Given(np.ones((60, 80), np.float32)))
+    for seconds in (1, 1, 2):
+        weights.write_bytes(b"")
+        os.utime(weights, (seconds, seconds))
+        made.append(map_sources.source("network", weights))
+    assert made[0] is made[1] is not made[2]
+
+
 def test_both_protocols_share_the_first_map_of_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Mask] = []
 
@@ -161,7 +183,7 @@ def test_both_protocols_share_the_first_map_of_the_prior(monkeypatch: pytest.Mon
         return prior_on(error_region, **options)
 
     monkeypatch.setattr(map_sources, "prior_on", counted)
-    map_sources.source.cache_clear()
+    map_sources._source.cache_clear()
     simulated_sessions = [
         SimulatedSession(SCENE.targets[0], ClickingGroup(g), protocol)
         for protocol in PROTOCOLS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from segmeter.core.scenes import Image, Target
 from segmeter.core.seeds import generator
 from segmeter.core.users import Observation
 from segmeter.datasets.recorded_clicks import COLUMNS
-from segmeter.users.replay import ReplayUser
+from segmeter.users.replay import RecordedUser, ReplayUser
 
 ROWS = (
     "GrabCut,a,,,first,a,pc,10,20,80,60",
@@ -101,6 +102,22 @@ def test_recorded_prompts_of_any_kind_are_replayed_round_by_round(tmp_path: Path
         for k in (1, 2, 3)
     ]
     assert seen == [(Box((2, 2), (9, 9)),), (Click((5, 5), True),), None]
+
+
+def test_a_file_that_changed_is_read_again(clicks: str, tmp_path: Path) -> None:
+    table = tmp_path / "prompts.csv"
+    seen = observation("grabcut", "a", "1", (60, 80))
+    for place in (7, 9):
+        row = f"GrabCut,a,,,first,a,pc,{place},{place},80,60"
+        Path(clicks).write_text(f"{','.join(COLUMNS)}\n{row}\n")
+        click = f'"{{""click"": [{place}, {place}], ""positive"": true}}"'
+        table.write_text(f"scene,round,prompt\na,1,{click}\n")
+        for path in (clicks, table):
+            os.utime(path, (place, place))
+        users = (ReplayUser(clicks), RecordedUser(str(table)))
+        first, second = (each.next(seen, generator(0)) for each in users)
+        assert first == Click((place, place), True)
+        assert second == (first,)
 
 
 def test_prompts_without_an_annotator_are_replayed_for_all(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 `prior` is the embedded click model, `uniform` and `distance` the baselines, `saliency` and
 `saliency-crop` a saliency network, and `network` a trained clickability network. The first
-round's map depends on image and target only and is kept, for all groups and models.
+round's map depends on the object's image and mask only and is kept, for all groups and models.
 
 Scores of clickability maps: how well they predict recorded clicks, over a whole clicks file.
 
@@ -13,6 +13,7 @@ energy distance, densities in units of the error region.
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -51,13 +52,14 @@ class FirstRounds:
     def __init__(self, inner: ClickSource, *, prior: bool = False) -> None:
         self.inner = inner
         self._prior = prior
-        self._kept: OrderedDict[tuple[str, str, str], ClickabilityMap] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, int, str], ClickabilityMap] = OrderedDict()
         self._lock = Lock()  # eleven users ask at once; the first one makes the map
 
     def map(self, region: ClickRegion) -> ClickabilityMap:
         if not region.first:
             return self.inner(region).on(region.mask)
-        key = (region.scene.name, region.target.id, "" if self._prior else region.protocol)
+        # By the mask, not the name: data of one name may change within a process.
+        key = (region.scene.name, hash(region.mask), "" if self._prior else region.protocol)
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = self.inner(region).on(region.mask)
@@ -82,14 +84,19 @@ def check_source(name: str, checkpoint: Path | None = None) -> None:
         raise NotFound(f"the clickability map '{name}' has no weights at '{checkpoint}'")
 
 
-@lru_cache(maxsize=8)
 def source(name: str = "prior", checkpoint: Path | None = None) -> FirstRounds:
-    """A source by name; one object a name, so that what it learnt or kept is shared."""
+    """A source by name; one object for each name and state of its weights, shared by all users."""
+    check_source(name, checkpoint)
+    changed = os.stat(_needed(name, checkpoint)).st_mtime_ns if name in _TRAINED else 0
+    return _source(name, checkpoint, changed)
+
+
+@lru_cache(maxsize=8)
+def _source(name: str, checkpoint: Path | None, changed: int) -> FirstRounds:
     return FirstRounds(_made(name, checkpoint), prior=name == "prior")
 
 
 def _made(name: str, checkpoint: Path | None) -> ClickSource:
-    check_source(name, checkpoint)
     match name:
         case "prior":
             return lambda region: prior_on(region.mask, round=_ROUND[region.first])

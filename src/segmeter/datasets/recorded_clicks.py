@@ -197,8 +197,13 @@ def previous_mask(folder: Path, key: Key) -> npt.NDArray[np.float32]:
     return np.asarray(pixels / np.float32(255), dtype=np.float32)
 
 
-@lru_cache(maxsize=4)
 def read_prompts(path: Path) -> RecordedPrompts:
+    """The prompts of each session and round, read when the file changed."""
+    return _prompts(path, path.stat().st_mtime_ns if path.is_file() else 0)
+
+
+@lru_cache(maxsize=4)
+def _prompts(path: Path, changed: int) -> RecordedPrompts:
     found: dict[Session, dict[int, tuple[Prompt, ...]]] = {}
     for number, row in enumerate(_rows(path), 2):
         where = f"'{path}', line {number}"

@@ -129,9 +129,13 @@ def check_clicks(path: Path, datasets: Iterable[Dataset], absent: str) -> None:
             raise BadInput(f"{path.name} holds no first click on the dataset '{name}'")
 
 
-@lru_cache(maxsize=4)
 def open_clicks(path: Path) -> tuple[Clicks, dict[tuple[str, str, str], Ints]]:
-    """The clicks file and where each target's first-round clicks lie in it, read once."""
+    """The clicks file and where each target's first-round clicks lie in it."""
+    return _opened(path, path.stat().st_mtime_ns if path.is_file() else 0)
+
+
+@lru_cache(maxsize=4)
+def _opened(path: Path, changed: int) -> tuple[Clicks, dict[tuple[str, str, str], Ints]]:
     clicks = read_clicks(path)
     return clicks, clicks.first_rounds()
 
