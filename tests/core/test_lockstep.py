@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -128,7 +128,7 @@ def test_a_team_is_asked_once_a_round_for_all_its_members() -> None:
             self,
             users: Sequence[CentreClick],
             observations: Sequence[Observation],
-            draws: Sequence[np.random.Generator],
+            draws: Callable[[int], np.random.Generator],
         ) -> list[Prompt | None]:
             self.asked.append([user.name for user in users])
             return list(CentreClick.team(users, observations, draws))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -211,7 +212,7 @@ def test_users_of_all_kinds_click_together_as_each_would_alone(
     ]
     for prediction, prompts in ((None, ()), (SPOILT, (Click((28, 40)),))):
         seen = observation(prediction, prompts, protocol)
-        draws = [generator("draw", i) for i in range(len(users))]
+        draws = partial(generator, "draw")
         alone = [user.next(seen, generator("draw", i)) for i, user in enumerate(users)]
         assert together(users, [seen] * len(users), draws) == alone
 

@@ -320,13 +320,16 @@ class Differentiable(Protocol):
 
 
 class Team(Protocol):
-    """Users for whom the next prompts of many at once are cheaper than one by one."""
+    """Users for whom the next prompts of many at once are cheaper than one by one.
+
+    `generators(i)` makes the random generator of the i-th user; most users draw nothing.
+    """
 
     def __call__(
         self,
         users: Sequence[Any],
         observations: Sequence[Observation],
-        generators: Sequence[np.random.Generator],
+        generators: Callable[[int], np.random.Generator],
         /,
     ) -> Sequence[Prompts]: ...
 

@@ -8,9 +8,10 @@ request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import TypeVar
 
@@ -29,8 +30,30 @@ Made = TypeVar("Made")
 # it saves (eleven sessions of a DAVIS frame: 0.12 s per target with eight threads, 0.03 without).
 _WORTH_THREADS = 4_000_000
 
-Scores = dict[str, float]
-Judge = Callable[[Target, Mask], Scores]
+Scores = Mapping[str, float]
+Judge = Callable[[Target, Mask], dict[str, float]]
+
+
+class _LaterScores(Mapping[str, float]):
+    """Scores of a mask, computed when first read: the next prompts rarely depend on them."""
+
+    def __init__(self, session: Session, mask: Mask) -> None:
+        self._judge: Callable[[], Scores] | None = partial(session.scores_of, mask)
+        self._known: Scores = {}
+
+    def known(self) -> Scores:
+        if self._judge is not None:
+            self._known, self._judge = self._judge(), None
+        return self._known
+
+    def __getitem__(self, name: str) -> float:
+        return self.known()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.known())
+
+    def __len__(self) -> int:
+        return len(self.known())
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +62,9 @@ class Round:
 
     If the user accepts the mask, there is no prompt, and the round repeats the last mask and
     scores. `candidate_scores` has the scores of every candidate mask if all were scored.
-    `seconds_predict` is the session's share of a call with `batch_size` requests; `seconds_user`
-    is the time that a person took, or a simulated user to compute. An `inherited` round was run
-    by another session (`lockstep.Bound`).
+    `seconds_predict` is the session's share of the wait for a call with `batch_size` requests;
+    `seconds_user` is the time that a person took, or a simulated user to compute. An `inherited`
+    round was run by another session (`lockstep.Bound`).
 
     >>> mask = Mask.box((40, 50), (10, 20), (30, 40))
     >>> Round(number=2, prompts=(), mask=mask, scores={"iou": 0.93}).stopped
@@ -128,11 +151,13 @@ class Session:
         if not given:
             return self.rest(seconds_user)
         run_round([self], [given], [seconds_user])
+        score_rounds([self])
         return self.rounds[-1]
 
     def rest(self, seconds_user: float = 0.0) -> Round:
         """A round without prompts: the user accepted the last mask."""
         self.stopped = True
+        score_rounds([self])
         if self.rounds:
             last = self.rounds[-1]
             kept = last.mask, last.scores, last.model_score, last.mask_index, last.candidate_scores
@@ -159,14 +184,6 @@ class Session:
         kept = state is not None and models.keeps_state(self.encoded, every, self.protocol)
         return Request(every, state if kept else None)
 
-    def answered(self, prompts: tuple[Prompt, ...], prediction: Prediction, mask: Mask) -> Round:
-        """Record the prediction for new prompts; the round, not scored yet."""
-        self.prompts = (*self.prompts, *prompts)
-        self.last, self.mask = prediction, mask
-        shown = prediction.shown
-        number, score = len(self.rounds) + 1, float(prediction.scores[shown])
-        return Round(number, prompts, mask, {}, model_score=score, mask_index=shown)
-
     def scores_of(self, mask: Mask) -> Scores:
         """A mask's scores; none without a judge or a target."""
         return {} if self.judge is None or self.target is None else self.judge(self.target, mask)
@@ -178,9 +195,10 @@ def run_round(
     seconds: Sequence[float],
     pool: Executor | None = None,
 ) -> None:
-    """A round of several sessions of one encoded scene: one call for all of them, then scores.
+    """A round of several sessions of one encoded scene: one call for all of them.
 
-    `seconds` is the time each user took.
+    `seconds` is the time each user took. The masks of the last round are scored here, while a GPU
+    predicts; those of this one when their scores are read, in the next round or by `score_rounds`.
 
     >>> from segmeter.models.conformance import drawn_scene
     >>> from segmeter.models.synthetic import Disc
@@ -198,17 +216,43 @@ def run_round(
     places, unique = _distinct(requests, [session.last for session in sessions])
     start = perf_counter()
     predictions = encoded.predict(unique)
+    spent = perf_counter() - start
+    score_rounds(sessions, pool)
+    start = perf_counter()
     masks = models.render(encoded, predictions)
-    share = (perf_counter() - start) / len(unique)
-    made = []
-    for i, (session, place) in enumerate(zip(sessions, places, strict=True)):
-        one = session.answered(prompts[i], predictions[place], masks[place])
-        one = replace(one, mask_fed_back=requests[i].state is not None, batch_size=len(unique))
-        made.append(replace(one, seconds_predict=share, seconds_user=seconds[i]))
-    scores = _judge_once(sessions, made, pool)
+    share = (spent + perf_counter() - start) / len(unique)
+    for session, given, place in zip(sessions, prompts, places, strict=True):
+        session.prompts = (*session.prompts, *given)
+        session.last, session.mask = predictions[place], masks[place]
     oracle = _judge_candidates(sessions, pool)
-    for session, one, own, every in zip(sessions, made, scores, oracle, strict=True):
-        session.rounds.append(replace(one, scores=own, candidate_scores=every))
+    scored: dict[object, _LaterScores] = {}  # a shared mask is scored once per target
+    for i, (session, place) in enumerate(zip(sessions, places, strict=True)):
+        prediction, mask = predictions[place], masks[place]
+        key = session.target and session.target.id, place
+        made = Round(
+            number=len(session.rounds) + 1,
+            prompts=prompts[i],
+            mask=mask,
+            scores=scored.setdefault(key, _LaterScores(session, mask)),
+            model_score=float(prediction.scores[prediction.shown]),
+            mask_index=prediction.shown,
+            candidate_scores=oracle[i],
+            mask_fed_back=requests[i].state is not None,
+            batch_size=len(unique),
+            seconds_predict=share,
+            seconds_user=seconds[i],
+        )
+        session.rounds.append(made)
+
+
+def score_rounds(sessions: Sequence[Session], pool: Executor | None = None) -> None:
+    """Score the last masks, where that is not done yet."""
+    begun = [session for session in sessions if session.rounds]
+    last = [session.rounds[-1] for session in begun]
+    helpers = pool if sum(made.mask.bits.size for made in last) > _WORTH_THREADS else None
+    mapped(len, {id(made.scores): made.scores for made in last}.values(), helpers)
+    for session, made in zip(begun, last, strict=True):
+        session.rounds[-1] = replace(made, scores=dict(made.scores))
 
 
 def _distinct(
@@ -228,20 +272,6 @@ def _distinct(
             unique.append(request)
         places.append(seen[key])
     return places, unique
-
-
-def _judge_once(
-    sessions: Sequence[Session], rounds: Sequence[Round], pool: Executor | None
-) -> list[Scores]:
-    """Scores of each round's mask; a mask that several share is judged once per target."""
-    pixels = sum(made.mask.bits.size for made in rounds)
-    pairs = list(zip(sessions, rounds, strict=True))
-    keys = [(session.target and session.target.id, id(made.mask)) for session, made in pairs]
-    first = dict(zip(keys, pairs, strict=True))
-    helpers = pool if pixels > _WORTH_THREADS else None
-    scores = mapped(lambda both: both[0].scores_of(both[1].mask), list(first.values()), helpers)
-    known = dict(zip(first, scores, strict=True))
-    return [known[key] for key in keys]
 
 
 def _judge_candidates(

@@ -134,15 +134,18 @@ def responses(
     last = start - ignore if start and ignore else start
     for prompts, shown in rounds:
         mask = shown - ignore if ignore else shown
-        kept = _agrees(mask, given)
         counted = [p for p in prompts if isinstance(p, Click | Scribble | Box)]
         if ignore:
             counted = [p for p in counted if not (isinstance(p, Click) and ignore[_pixel(p)])]
+        given += [p for p in counted if isinstance(p, Click)]
+        agrees = _agrees(mask, given)
+        kept, fresh = agrees[: len(right)], agrees[len(right) :]
+        others = (_obeyed(p, mask, ignore) for p in counted if not isinstance(p, Click))
         found.append(
             Response(
                 len(counted),
-                sum((_obeyed(prompt, mask, ignore) for prompt in counted), 0.0),
-                len(given),
+                float(fresh.sum()) + sum(others),
+                len(kept),
                 int(kept.sum()),
                 int((right & ~kept).sum()),
                 mask != last,
@@ -150,9 +153,7 @@ def responses(
             if prompts
             else Response(0, 0.0, 0, 0, 0, mask != last)
         )
-        new = [p for p in counted if isinstance(p, Click)]
-        given += new
-        last, right = mask, np.concatenate([kept, _agrees(mask, new)])
+        last, right = mask, agrees
     return found
 
 
@@ -195,10 +196,8 @@ def _agrees(mask: Mask, clicks: Sequence[Click]) -> Bits:
     return np.equal(shown, [click.positive for click in clicks], dtype=bool)
 
 
-def _obeyed(prompt: Click | Scribble | Box, mask: Mask, ignore: Mask | None) -> float:
-    """Whether a mask obeys a prompt; for a stroke the share of its pixels that are judged."""
-    if isinstance(prompt, Click):
-        return float(mask[_pixel(prompt)] == prompt.positive)
+def _obeyed(prompt: Scribble | Box, mask: Mask, ignore: Mask | None) -> float:
+    """Whether a mask obeys a box; for a stroke the share of its pixels that are judged."""
     if isinstance(prompt, Scribble):
         pixels = {tuple(round(c) for c in point) for point in prompt.points}
         pixels = {p for p in pixels if not (ignore and ignore[p])}

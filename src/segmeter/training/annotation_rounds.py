@@ -35,7 +35,7 @@ from segmeter.core.seeds import generator
 from segmeter.core.sessions import Session
 from segmeter.core.users import Observation, User
 from segmeter.models.sam._decoder import Embedding
-from segmeter.models.sam._encoded import SamEncodedScene, SamPrediction
+from segmeter.models.sam._encoded import Choices, SamEncodedScene, SamPrediction
 from segmeter.models.sam._prompt_batches import fed_back, of_equal_size
 
 ScoreLoss = Literal["sam", "sam2"]
@@ -256,6 +256,6 @@ def _record(members: Sequence[Asked], logits: Tensor, scores: Tensor) -> None:
         own, score = logits[i : i + 1], scores[i : i + 1]
         shown = encoded.choose(own, score, [encoded.is_ambiguous(request)])
         state = fed_back(encoded.policy, encoded.network.second, own, shown)
-        made = SamPrediction(encoded, own[0], score[0].cpu().numpy(), int(shown[0]), state)
+        made = SamPrediction(encoded, own[0], state, Choices(score, shown), 0)
         session = one.session
         session.last, session.mask = made, made.mask()

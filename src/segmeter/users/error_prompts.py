@@ -6,8 +6,9 @@ may be clicked twice; the click benchmarks' robot (`centre-click`) never clicks 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -25,7 +26,8 @@ from segmeter.core.prompts import Click, Point, Prompt, Scribble
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 
-Generators = Sequence[np.random.Generator]
+Generators = Callable[[int], np.random.Generator]
+Draws = Callable[[], np.random.Generator]
 Given = list[Prompt | None]
 Prediction = tuple[Target, Mask, ProtocolName]
 
@@ -73,17 +75,17 @@ class Teamed:
     team: ClassVar[Team]
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
-        return cast("Prompt | None", self.team([self], [observation], [rng])[0])
+        return cast("Prompt | None", self.team([self], [observation], lambda _: rng)[0])
 
 
 def together(users: Sequence[Any], seen: Sequence[Observation], draws: Generators) -> Given:
     """All users of a scene who start from the centre click, which is found for all in one call.
 
-    `after(found, rng)` gives a user's prompt, or a draw from a click source that is made for all
+    `after(found, draws)` gives a user's prompt, or a draw from a click source that is made for all
     users at once.
     """
     found = centre_clicks(seen)
-    given = [u.after(one, rng) for u, one, rng in zip(users, found, draws, strict=True)]
+    given = [user.after(found[i], partial(draws, i)) for i, user in enumerate(users)]
     drawing = (i for i, draw in enumerate(given) if isinstance(draw, Draw))
     by_source: dict[FirstRounds, list[int]] = grouped(drawing, lambda i: users[i].source)
     for source, places in by_source.items():
@@ -103,7 +105,7 @@ class CentreClick(Teamed):
     team: ClassVar[Team] = staticmethod(together)
     name: str = "centre-click"
 
-    def after(self, found: Found, rng: np.random.Generator) -> Prompt | None:
+    def after(self, found: Found, draws: Draws) -> Prompt | None:
         return found.click
 
 
@@ -179,9 +181,9 @@ class RandomFirstClick(Teamed):
     team: ClassVar[Team] = staticmethod(together)
     name: str = "random-first-click"
 
-    def after(self, found: Found, rng: np.random.Generator) -> Prompt | None:
+    def after(self, found: Found, draws: Draws) -> Prompt | None:
         now = found.observation
-        return found.click if now.prompts else random_click(now, rng)
+        return found.click if now.prompts else random_click(now, draws())
 
 
 def stroke(mask: Mask, longest: int = 200) -> tuple[Point, ...]:
@@ -295,7 +297,7 @@ def _points(users: Sequence[Any], seen: Sequence[Observation], draws: Generators
     found: Given = [*next_points([(s.target, s.mask, s.protocol) for s in seen])]
     for k, now in enumerate(seen):
         if users[k].starts_anywhere and not now.prompts:
-            found[k] = random_point(now.target, draws[k])
+            found[k] = random_point(now.target, draws(k))
     return found
 
 

@@ -17,7 +17,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click
 from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Observation
-from segmeter.users.error_prompts import Found, Teamed, together
+from segmeter.users.error_prompts import Draws, Found, Teamed, together
 
 # The original seeds its generator with this at every image, so that all groups, models and
 # images share the same numbers; a further object of an image continues the stream.
@@ -50,7 +50,7 @@ class _FromMap(Teamed):
         """The share of the mass to draw from, and the number of a published draw."""
         raise NotImplementedError
 
-    def after(self, found: Found, rng: np.random.Generator) -> Draw | None:
+    def after(self, found: Found, draws: Draws) -> Draw | None:
         """The draw that a user wants; None to accept the mask."""
         now, wish = found.observation, self.wish(found.observation)
         if found.click is None or wish is None:
@@ -58,7 +58,7 @@ class _FromMap(Teamed):
         share, uniform = wish
         seed, first = None, not now.prompts and not now.mask
         if now.protocol != "published":
-            uniform = float(rng.random())
+            uniform = float(draws().random())
             # One order of equally likely pixels per target.
             seed = int(fingerprint(now.scene.name, now.target.id, size=8), 16)
         return Draw(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partialmethod
+from functools import cached_property, partialmethod
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,17 @@ HINT_LOGIT = 10.0
 """How sure a mask given by a person is, in logits."""
 
 
+class Choices:
+    """Scores `(B, 4)` of a decoder pass and the masks it shows; read from the device when used."""
+
+    def __init__(self, scores: Tensor, shown: Tensor) -> None:
+        self._scores, self._shown = scores, shown
+
+    @cached_property
+    def read(self) -> tuple[npt.NDArray[np.float32], list[int]]:
+        return self._scores.cpu().numpy(), self._shown.tolist()
+
+
 @dataclass(frozen=True, slots=True)
 @capable(OffersSome)
 class SamPrediction:
@@ -57,9 +68,18 @@ class SamPrediction:
 
     encoded: SamEncodedScene
     logits: Tensor  # (4, low, low) float32 on the network's device
-    scores: npt.NDArray[np.float32]
-    shown: int
     state: Tensor  # (1, low, low), what of the mask shown goes back in as a prompt
+    choices: Choices
+    place: int  # in the decoder pass
+
+    @property
+    def scores(self) -> npt.NDArray[np.float32]:
+        own: npt.NDArray[np.float32] = self.choices.read[0][self.place]
+        return own
+
+    @property
+    def shown(self) -> int:
+        return self.choices.read[1][self.place]
 
     @property
     def offered(self) -> Sequence[int]:
@@ -102,7 +122,10 @@ class SamEncodedScene:
 
     @torch.no_grad()
     def predict(self, requests: Sequence[Request]) -> Sequence[SamPrediction]:
-        """One prediction per request; requests with equally many tokens share a decoder pass."""
+        """One prediction per request; requests with equally many tokens share a decoder pass.
+
+        A GPU is not waited for: `Choices` and masks are read from it when used.
+        """
         sets = [self.tokens(request.prompts) for request in requests]
         made: dict[int, SamPrediction] = {}
         for group in self.groups([len(labels) for _, labels in sets]):
@@ -113,9 +136,9 @@ class SamEncodedScene:
             graphs = graphs_of(self) if points.size else None
             found = graphs.decoded(self, points, labels, masks, first) if graphs else None
             logits, scores, shown, back = found or self.decoded(points, labels, masks, first)
-            own = scores.cpu().numpy()
-            for at, (i, index) in enumerate(zip(group, shown.tolist(), strict=True)):
-                made[i] = SamPrediction(self, logits[at], own[at], index, back[at : at + 1])
+            choices = Choices(scores, shown)
+            for at, i in enumerate(group):
+                made[i] = SamPrediction(self, logits[at], back[at : at + 1], choices, at)
         return [made[i] for i in range(len(requests))]
 
     def decoded(
