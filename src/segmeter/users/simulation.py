@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import astuple
+from dataclasses import fields
 from itertools import combinations, product
+from operator import attrgetter
 from time import perf_counter
 from typing import Any
 
@@ -26,7 +27,7 @@ from segmeter.core.seeds import generator
 from segmeter.core.sessions import Round
 from segmeter.core.users import User
 from segmeter.measures.judging import judge_by
-from segmeter.measures.obedience import responses
+from segmeter.measures.obedience import Response, responses
 from segmeter.measures.objects import iou
 from segmeter.users.starts import starts_of
 
@@ -140,6 +141,9 @@ def timed_encode(model: Model, scene: Scene) -> tuple[EncodedScene, float]:
     return encoded, perf_counter() - start
 
 
+_counts = attrgetter(*(field.name for field in fields(Response)))
+
+
 def rows_of(
     scene: Scene, record: Trajectory, seconds_encode: float, keep_masks: bool
 ) -> Iterator[Row]:
@@ -160,7 +164,7 @@ def rows_of(
     for made, response in zip(record.rounds, found, strict=True):
         mask = made.mask.encoded() if keep_masks else None
         more = record.consistency if made.number == last else {}
-        obeyed = dict(zip(RESPONSES, astuple(response), strict=True))
+        obeyed = dict(zip(RESPONSES, _counts(response), strict=True))
         yield head | _round_columns(made) | obeyed | more | {"mask": mask}
 
 
