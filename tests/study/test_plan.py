@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
-from segmeter.study.plan import BUILT_IN, KINDS, parse_plan, read_plan
-from segmeter.study.wording import read_words
+from segmeter.study.plan import BUILT_IN, KINDS, Question, parse_plan, read_plan
+from segmeter.study.wording import read_answers, read_words
 
 FAULTS = {
     'kind = "click"': "did you mean 'clicks'",
@@ -108,3 +108,14 @@ def test_both_shipped_languages_say_everything() -> None:
     for name, text in words["en"].items():
         holes = {part.split("}")[0] for part in text.split("{")[1:]}
         assert holes == {part.split("}")[0] for part in words["de"][name].split("{")[1:]}, name
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("1234567.25", "1234567.25"), ("30.0", "30"), ("0.1", "0.1"), ("1e9", None), ("nan", None)],
+)
+def test_a_number_is_kept_with_all_its_digits(given: str, kept: str | None) -> None:
+    asked = Question.model_validate({"name": "n", "text": "How many?", "kind": "number"})
+    found, wrong = read_answers([asked], {"n": [given]})
+    assert found == ({"n": kept} if kept else {})
+    assert wrong == ([] if kept else ["n"])

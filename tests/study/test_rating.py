@@ -17,9 +17,10 @@ from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click
 from segmeter.study import database as db
+from segmeter.study.assignment import Task, cells_of
 from segmeter.study.drawing import VIEWS, zoom_window
 from segmeter.study.exports import export, rating_rows
-from segmeter.study.plan import Validity
+from segmeter.study.plan import Validity, parse_plan
 from segmeter.study.running import RunningStudy
 
 PLAN = """
@@ -91,6 +92,17 @@ def test_every_job_is_rated_as_often_as_planned(
     assert len({(row["job"], row["rater"]) for row in rows}) == len(rows)
     with next(f for f in files if f.name == "ratings.csv").open() as file:
         assert len(list(csv.DictReader(file))) == len(rows)
+
+
+@pytest.mark.parametrize(("share", "tasks"), [(0.07, 7), (0.071, 8), (0.0, 0), (1.0, 100)])
+def test_a_share_of_the_masks_is_rounded_up(share: float, tasks: int) -> None:
+    plan = parse_plan(
+        f'kind = "rate"\n[[masks]]\nname = "a"\n[rating]\noverlap = {share}\nspot_checks = {share}',
+        Path(),
+    )
+    cells = cells_of(plan, [Task(str(n), "1", "a", "mask") for n in range(100)])
+    assert sum(wanted == 2 for _, _, wanted in cells) == tasks
+    assert sum(device == "tester" for _, device, _ in cells) == tasks
 
 
 def test_two_masks_of_one_target_are_not_in_one_batch(

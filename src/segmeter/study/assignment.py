@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Any
 
 import sqlalchemy as sa
@@ -98,7 +99,7 @@ def _known(plan: Plan) -> Iterator[Task]:
 
 def _some(many: int, share: float, order: Sequence[int]) -> set[int]:
     """A share of the places, rounded up: ten per cent means at least ten per cent."""
-    return set(order[: -int(-many * share // 1)])
+    return set(order[: ceil(round(many * share, 9))])  # 100 * 0.07 is 7.000000000000001
 
 
 def _wanted(plan: Plan, stimuli: Stimuli) -> Iterator[Task]:

@@ -37,6 +37,8 @@ Answering = Callable[[dict[str, Any], np.random.Generator], dict[str, Any]]
 _AT_ONCE = 4
 _MOST_PEOPLE = 2000
 _CARELESS = 0.03  # share of clicks that fall anywhere
+_GOOD = 0.9  # IoU of a mask that nobody corrects further
+_BATCHES = 3  # per person
 _ENDED, _BUSY = 423, 429
 
 
@@ -187,11 +189,9 @@ def _clicking(study: RunningStudy) -> Answering:
 
 
 def _rating(study: RunningStudy) -> Answering:
-    strictness: dict[int, float] = {}
-
     def answer(trial: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
-        own = strictness.setdefault(id(rng), float(rng.normal(0, 0.6)))
         row = _task(study, trial["id"])
+        own = generator("strictness", row["number"]).normal(0, 0.6)
         ground_truth = study.stimuli.mask(row["scene"], row["target"], "first", "")
         shown = study.stimuli.mask(row["scene"], row["target"], row["part"], row["source"])
         score = 1 + 9 * iou(ground_truth, shown) ** 1.5 + own + rng.normal(0, 0.8)
@@ -208,8 +208,8 @@ def _accepting(trial: dict[str, Any], rng: np.random.Generator) -> dict[str, Any
     return {"accepted": True, "review_ms": review, "screens": screens, "focus_lost": False}
 
 
-def segmenting_of(study: RunningStudy, good: float = 0.9) -> Any:
-    """Clicks with a model in the loop: in the largest error, until it is `good`."""
+def _segmenting(study: RunningStudy) -> Any:
+    """Clicks with a model in the loop: in the largest error, until the mask is good."""
 
     def click(trial: dict[str, Any], masks: list[Any], rng: np.random.Generator) -> Any:
         row = _task(study, trial["id"])
@@ -217,7 +217,7 @@ def segmenting_of(study: RunningStudy, good: float = 0.9) -> Any:
         target = next(each for each in shown.scene.targets if each.id == row["target"])
         wanted = shown.fitted(target.mask)
         seen = _decoded(masks[-1]["mask"] if masks else None, wanted.shape)
-        if iou(wanted, seen) >= good or len(masks) >= study.plan.design.rounds:
+        if iou(wanted, seen) >= _GOOD or len(masks) >= study.plan.design.rounds:
             return None
         errors = [
             (z, positive, error.slice(z) if shown.depth else error)
@@ -243,15 +243,13 @@ def _decoded(given: dict[str, Any] | None, shape: tuple[int, ...]) -> Mask:
 
 
 def _task(study: RunningStudy, trial: str) -> Any:
-    """The task of a trial, and the device of its participant."""
-    asked = sa.select(db.tasks, db.people.c.device).select_from(db.ALL)
+    """The task of a trial, and the device and number of its participant."""
+    asked = sa.select(db.tasks, db.people.c.device, db.people.c.number).select_from(db.ALL)
     with study.database.snapshot() as connection:
         return connection.execute(asked.where(db.trials.c.id == trial)).mappings().one()
 
 
-def fill_with_people(
-    study: RunningStudy, seed: int = 0, batches: int = 3, weights: Path | None = None
-) -> tuple[int, int]:
+def fill_with_people(study: RunningStudy, weights: Path | None = None) -> tuple[int, int]:
     """Send people until every cell is full; returns people and answers.
 
     Simulated people do not wait for screens to pass: a plan for them leaves the flags `clock` and
@@ -261,14 +259,14 @@ def fill_with_people(
     kinds = {"rate": _rating(study), "interact": _accepting}  # they look up what no browser learns
     answering = kinds.get(study.plan.kind) or _clicking(study)
     devices = study.plan.design.devices
-    clicking = segmenting_of(study) if study.plan.kind == "interact" else None
+    clicking = _segmenting(study) if study.plan.kind == "interact" else None
     app = study_app(study, weights=weights, limited=False)
     with listening(app) as address, ThreadPoolExecutor(_AT_ONCE) as pool:
 
         def work(number: int) -> int:
-            rng, device = generator(seed, "person", number), devices[number % len(devices)]
+            rng, device = generator(0, "person", number), devices[number % len(devices)]
             person = SimulatedPerson(address, answering, rng, device=device, clicking=clicking)
-            return person.work(batches)
+            return person.work(_BATCHES)
 
         while not _full(study):
             if people >= _MOST_PEOPLE:

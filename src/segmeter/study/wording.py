@@ -129,7 +129,7 @@ def _value(question: Question, given: list[str]) -> str | None:
             return clean if 0 < len(clean) <= _LONGEST_TEXT else None
         case "number":
             try:
-                return f"{float(first):g}" if abs(float(first)) < 1e9 else None
+                return f"{float(first):.15g}" if abs(float(first)) < 1e9 else None
             except ValueError:
                 return None
     if not first.isdecimal() or len(first) > 4 or not 1 <= int(first) <= question.steps:
