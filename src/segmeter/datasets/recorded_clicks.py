@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import BadInput, NotFound, first_line
 from segmeter.core.prompts import Prompt, round_from_json
 from segmeter.datasets.image_files import named_errors
 
@@ -149,8 +149,7 @@ def _table(path: Path) -> Any:
         convert = pc.ConvertOptions(column_types=types, include_columns=columns, null_values=[])
         table = pc.read_csv(path, read_options=read, parse_options=parse, convert_options=convert)
     except (pa.ArrowException, OSError) as error:
-        message = str(error).splitlines()[0][:160]
-        raise BadInput(f"{path.name} cannot be read: {message}; {_LOOKS}") from error
+        raise BadInput(f"{path.name} cannot be read: {first_line(error)}; {_LOOKS}") from error
     if not len(table):
         raise BadInput(f"{path.name} holds no click")
     return table.unify_dictionaries()

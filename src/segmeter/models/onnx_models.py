@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import OnDevice, capable
-from segmeter.core.errors import BadWeights, NotFound, check_choice
+from segmeter.core.errors import BadWeights, NotFound, check_choice, first_line
 from segmeter.core.masks import Mask
 from segmeter.core.models import PROTOCOLS, MaskPrediction, ModelCard, ProtocolName, Request
 from segmeter.core.prompts import Click
@@ -254,9 +254,9 @@ def open_graph(path: Path, device: str = "cpu", threads: int = 1, *, optimised: 
     try:
         return onnxruntime.InferenceSession(str(path), options, chosen)
     except _own_errors(onnxruntime) + DAMAGED as error:
-        reason = str(error).split("\n")[0][:120]
         raise BadWeights(
-            f"'{path}' cannot be opened as an ONNX graph, it is damaged or cut short ({reason})"
+            f"'{path}' cannot be opened as an ONNX graph, it is damaged or cut short "
+            f"({first_line(error)})"
         ) from error
 
 
@@ -268,8 +268,7 @@ def run_graph(
     try:
         made: list[npt.NDArray[Any]] = session.run(outputs, dict(feeds))
     except _own_errors(onnxruntime) as error:
-        reason = str(error).split("\n")[0][:120]
-        raise BadWeights(f"the ONNX graph '{name}' cannot be run ({reason})") from error
+        raise BadWeights(f"the ONNX graph '{name}' cannot be run ({first_line(error)})") from error
     return made
 
 

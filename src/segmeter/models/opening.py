@@ -52,7 +52,7 @@ def architecture(path: Path) -> str:
 def open_folder(path: Path, **options: Any) -> Any:
     """The model of a Hugging Face folder, by its `config.json` and the names of its tensors."""
     try:
-        kind = str(json.loads((path / "config.json").read_text()).get("model_type"))
+        kind = str(json.loads((path / "config.json").read_text("utf-8")).get("model_type"))
     except (ValueError, AttributeError, RecursionError, OSError) as error:
         raise BadWeights(f"'{path / 'config.json'}' is not a model's config ({error})") from error
     whole = {"edgetam": "edgetam", "edgetam_video": "edgetam"}

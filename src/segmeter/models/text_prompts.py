@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.errors import BadInput, BadWeights, NotFound
+from segmeter.core.errors import BadInput, BadWeights, NotFound, first_line
 from segmeter.core.masks import Mask
 from segmeter.core.models import Model, ModelCard, Prediction, Request, render
 from segmeter.core.prompts import Box, Text
@@ -128,8 +128,9 @@ class TextNetwork:
         except ImportError as error:
             raise NotFound("text needs transformers: pip install 'segmeter[text]'") from error
         except DAMAGED as error:
-            reason = str(error).strip().split("\n")[0][:120]
-            raise BadWeights(f"'{self.folder}' holds no {self.what}: {reason}") from error
+            raise BadWeights(
+                f"'{self.folder}' holds no {self.what}: {first_line(error)}"
+            ) from error
         return network.to(pick_device(self.device)), tokens, images
 
     @property

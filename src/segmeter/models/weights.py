@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from segmeter.core import seeds
 from segmeter.core.capabilities import OnDevice, WithWeights, capable
-from segmeter.core.errors import BadInput, BadWeights, NotFound, NoWeights, check_choice
+from segmeter.core.errors import BadInput, BadWeights, NotFound, NoWeights, check_choice, first_line
 from segmeter.core.models import ModelCard
 from segmeter.runtime.fingerprints import external_data
 from segmeter.runtime.remote_files import cache_folder
@@ -140,7 +140,7 @@ def digest_of(found: Sequence[Path]) -> str:
     with suppress(OSError):  # a cache that cannot be written is none
         kept.parent.mkdir(parents=True, exist_ok=True)
         part = kept.with_name(f"{kept.name}.{os.getpid()}")
-        part.write_text(digest)
+        part.write_text(digest, "ascii")
         part.replace(kept)
     return digest
 
@@ -210,8 +210,7 @@ def pretrained(folder: Path, kind: str, what: str, **options: Any) -> Any:
             folder, local_files_only=True, use_safetensors=True, output_loading_info=True, **options
         )
     except (ImportError, *DAMAGED) as error:
-        reason = str(error).strip().split("\n")[0][:120]
-        raise BadWeights(f"'{folder}' holds no {what}: {reason}") from error
+        raise BadWeights(f"'{folder}' holds no {what}: {first_line(error)}") from error
     lost = sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"]))
     if lost:
         raise BadWeights(
@@ -316,8 +315,7 @@ def _plain_numbers() -> list[Any]:
 
 
 def _damaged(file: Path, error: Exception) -> BadWeights:
-    reason = str(error).split("\n")[0]
-    return BadWeights(f"'{file}' is damaged or cut short ({reason}); fetch it again")
+    return BadWeights(f"'{file}' is damaged or cut short ({first_line(error)}); fetch it again")
 
 
 def _from_hub_cache(hub: str) -> Path | None:

@@ -92,7 +92,7 @@ def _copied(address: str) -> Path:
                 _fetch(files, f"{root}/{name}", folder / name)
         for name in have.keys() - there.keys():
             (folder / name).unlink(missing_ok=True)
-        (folder / ".open-index").write_text(json.dumps(there))
+        (folder / ".open-index").write_text(json.dumps(there), "ascii")
         (folder / ".open-index").replace(folder / _INDEX)
     return folder
 

@@ -78,7 +78,7 @@ def joined_plan(plans: Sequence[Plan]) -> Plan:
         for what in ("benchmark", "rounds", *(("limit", "sample") if shared else ())):
             ours, theirs = getattr(one, what), getattr(other, what)
             if ours != theirs:
-                on = f" on '{shared.pop()}'" if what in ("limit", "sample") else ""
+                on = f" on '{min(shared)}'" if what in ("limit", "sample") else ""
                 raise BadInput(
                     f"runs of different {what.rstrip('s')}s{on} ({ours} and {theirs}) cannot be "
                     "compared; run both with the same, or read them one by one"

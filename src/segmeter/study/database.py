@@ -16,7 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import BadInput, NotFound, first_line
 
 METADATA = sa.MetaData()
 VERSION = 1
@@ -149,10 +149,11 @@ class Database:
             with self._begin() as connection:
                 METADATA.create_all(connection)
         except sa.exc.OperationalError as error:
-            reason = str(error.orig).splitlines()[0]
-            raise NotFound(f"the database cannot be opened: {reason}") from None
+            raise NotFound(
+                f"the database cannot be opened: {first_line(error.orig or error)}"
+            ) from None
         except sa.exc.DatabaseError as error:
-            raise BadInput(f"not a study's database: {str(error.orig).splitlines()[0]}") from None
+            raise BadInput(f"not a study's database: {first_line(error.orig or error)}") from None
         with self._begin() as connection:
             found = find(connection, study)
             if found is None:

@@ -231,7 +231,7 @@ def test_a_file_in_the_way_is_not_overwritten(tmp_path: Path) -> None:
     folder = tmp_path / "to" / "mine"
     folder.mkdir(parents=True)
     (folder / "config.json").write_bytes(b"my notes")
-    with pytest.raises(BadInput, match=r"config\.json' exists and is another file"):
+    with pytest.raises(BadInput, match=r"config\.json' exists and is a different file"):
         fetch(Offer("mine", ()), tmp_path / "to", str(own))
     assert [path.name for path in folder.iterdir()] == ["config.json"]
     assert (folder / "config.json").read_bytes() == b"my notes"

@@ -88,7 +88,7 @@ def click_response_map(
     """Try a first click at every `stride`-th pixel of the object that is judged.
 
     Any model will do. One that scores single clicks itself, as the SAM family does, decodes
-    thousands at a time; `speed` goes to that way (`half`, `compiled`, `boundary`).
+    thousands at a time; `speed` goes to that way (`dtype`, `compiled`, `boundary`).
     """
     valid = target.mask if target.ignore is None else target.mask - target.ignore
     if not valid:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from segmeter.core import seeds
-from segmeter.core.errors import BadInput, BadWeights, NotFound, SegmeterError
+from segmeter.core.errors import BadInput, BadWeights, NotFound, SegmeterError, first_line
 from segmeter.models import weights
 from segmeter.models.fetching import transfer
 from segmeter.models.fetching.transfer import Progress, check_digest, digest
@@ -53,9 +53,8 @@ class Hub:
                 allow_patterns=["*.safetensors", "*.json"],
             )
         except (HfHubHTTPError, HFValidationError, OSError) as error:
-            reason = str(error).strip().split("\n")[0]
             raise NotFound(
-                f"'{self.id}' cannot be downloaded from the model hub ({reason})"
+                f"'{self.id}' cannot be downloaded from the model hub ({first_line(error)})"
             ) from error
         except Exception as error:
             # The hub's transport has error classes of its own, of a library that changes.

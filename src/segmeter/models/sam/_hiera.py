@@ -178,7 +178,7 @@ def encoder_of(checkpoint: Checkpoint) -> tuple[Sam2Encoder, int]:
     if checkpoint.layout != "hub" or not file.is_file():
         sizes = _SIZES[checkpoint.model.partition("hiera-")[2]]
         return Sam2Encoder({"backbone_config": sizes}), 1024
-    config = json.loads(file.read_text())
+    config = json.loads(file.read_text("utf-8"))
     prompts = config.get("prompt_encoder_config") or {}
     side = prompts.get("image_size", 1024) if isinstance(prompts, dict) else None
     side = side[0] if isinstance(side, list) and side else side

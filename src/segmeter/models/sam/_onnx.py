@@ -74,7 +74,7 @@ class OnnxPair:
                 f"'{decoder}' gives {', '.join(made)}; a decoder gives logits `(B, k, h, w)` and "
                 f"{' or '.join(_SCORES)}"
             )
-        for name in set(given) - _PROMPTS:
+        for name in sorted(given.keys() - _PROMPTS):
             if name not in outs:
                 raise BadWeights(
                     f"'{decoder}' takes '{name}', which '{encoder}' does not give; "

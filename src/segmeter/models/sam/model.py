@@ -218,7 +218,7 @@ def _check_config(path: Path, kind: Kind) -> None:
     if not file.is_file():
         raise BadWeights(f"'{path}' has no config.json; it is not in the layout of the hub")
     try:
-        config = json.loads(file.read_text())
+        config = json.loads(file.read_text("utf-8"))
         found, vision = config["model_type"], config.get("vision_config") or {}
         stages = (vision.get("backbone_config") or {}).get("blocks_per_stage")
         blocks = sum(stages) if stages else int(vision.get("num_hidden_layers") or 0)

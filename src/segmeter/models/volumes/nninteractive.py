@@ -202,7 +202,7 @@ def _checked(folder: Path) -> Path:
 def _check_plans(file: Path) -> None:
     """Refuse plans whose networks would import something else."""
     try:
-        plans = json.loads(file.read_text())
+        plans = json.loads(file.read_text("utf-8"))
         configurations = plans["configurations"].values()
         for architecture in (c["architecture"] for c in configurations if "architecture" in c):
             named = [architecture["network_class_name"]]
