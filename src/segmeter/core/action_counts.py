@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How often a person did what; efforts add up.
+    """Counts of a person's actions; they can be added.
 
     A prompter may hand a model many prompts for little work: three points that are
     interpolated over forty slices are three points here.

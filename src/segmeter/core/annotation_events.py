@@ -1,4 +1,4 @@
-"""Annotation events: who did what on which object, and when."""
+"""Annotation events: annotator, object, action and time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EVENTS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class AnnotationEvent:
-    """Something that an annotator did at a time, in seconds on any clock of theirs."""
+    """An action of an annotator at a time, in seconds on any clock."""
 
     annotator: str
     image: str

@@ -1,4 +1,4 @@
-"""Benchmarks: what to run, what a job does, what comes out and how it is shown."""
+"""The benchmark interface: plan, jobs, rows, statistics and report sections."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def too_few(cases: int, unit: str) -> str:
 
 
 def once_per_run(run: Any, what: str, compute: Callable[[], T]) -> T:
-    """A value of this run, computed when it is first asked for.
+    """A value of this run, computed when first needed.
 
     >>> class Run: ...
     >>> run = Run()
@@ -271,7 +271,7 @@ class Results(Protocol):
         """A scene of the run, to show; NotFound if the data is not available."""
 
     def scenes(self, dataset: str) -> list[str]:
-        """All scenes the plan asks for; NotFound if the data is not available."""
+        """All scenes of the plan; NotFound if the data is not available."""
 
 
 @runtime_checkable

@@ -275,7 +275,7 @@ class HasPhrases(Protocol):
 
 @capability
 class KnowsItsScan(Protocol):
-    """A volume that knows how it was scanned and in which window it is read."""
+    """A volume with its scan parameters and its intensity window."""
 
     modality: str
     window: tuple[float, float] | None
@@ -286,8 +286,8 @@ class KnowsItsScan(Protocol):
 class MovableClicks(Protocol):
     """Many sessions whose last click may move, each in the frame its network sees.
 
-    From `step_sizes` the published attack takes its step; SAM's wrapper takes the image's although
-    its clicks live in another frame.
+    From `step_sizes` the published attack takes its step; SAM's wrapper takes the image's size
+    although its clicks are in another frame.
     """
 
     sizes: list[tuple[int, int]]  # height and width of each session's frame
@@ -335,7 +335,7 @@ class Team(Protocol):
 
 
 def prompts_given_by(user: User, rounds: int = 1) -> frozenset[str]:
-    """Kinds of prompts that a user gives in so many rounds, besides clicks by those who only click.
+    """Kinds of prompts that a user gives in that many rounds; clicks if it declares none.
 
     >>> from segmeter.core import catalogue
     >>> sorted(prompts_given_by(catalogue.users.make('scribble')))

@@ -214,7 +214,7 @@ class Registry(Generic[T]):
         return found
 
     def takes(self, spec: Spec | str, option: str) -> bool:
-        """Whether the thing that a spec names has an option."""
+        """Whether the object that a spec names has an option."""
         spec = Spec.parse(spec) if isinstance(spec, str) else spec
         return option in inspect.signature(self.entry(spec.name).make).parameters
 
@@ -294,7 +294,7 @@ _PLAIN: dict[str, tuple[str, set[type]]] = {
 
 
 def _other_kind(value: object, annotation: str) -> str:
-    """The kinds that an annotation asks for, in words, where a text or number is none of them.
+    """The types of an annotation in words, if a text or number fits none of them.
 
     Annotations of other classes, and values that are no text or number, are not judged.
     """
@@ -440,7 +440,7 @@ def module_of(path: Path) -> ModuleType:
 
 
 def _imported_from(folder: Path, names: set[str]) -> dict[str, Path]:
-    """Those of some modules whose files lie below a folder."""
+    """Those modules whose files are below a folder."""
     files = {name: getattr(sys.modules[name], "__file__", None) for name in names}
     paths = {name: Path(file).resolve() for name, file in files.items() if file}
     below = {name: path for name, path in paths.items() if path.is_relative_to(folder)}

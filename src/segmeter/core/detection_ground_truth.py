@@ -80,7 +80,7 @@ class DetectionGroundTruth:
 
 @runtime_checkable
 class WithDetectionGroundTruth(Protocol):
-    """A scene whose annotations say all that detections are scored against."""
+    """A scene with the complete annotations that detections are scored against."""
 
     @property
     def detection_ground_truth(self) -> DetectionGroundTruth: ...

@@ -61,7 +61,7 @@ class Mask:
     ) -> Mask:
         """The non-zero pixels of an array; with `offset` and `shape`, of a part of a scene.
 
-        Floats must be 0 or 1: where logits or probabilities are cut is for the caller to say.
+        Floats must be 0 or 1: the caller chooses the threshold of logits or probabilities.
 
         >>> Mask.of(np.eye(3, dtype=bool)).area
         3
@@ -83,7 +83,7 @@ class Mask:
 
     @classmethod
     def box(cls, shape: Sequence[int], low: Sequence[int], high: Sequence[int]) -> Mask:
-        """A full box, `high` excluded; what lies beyond the scene is cut off.
+        """A full box, `high` excluded; it is clipped to the scene.
 
         >>> Mask.box((4, 4), (0, 0), (2, 4)).area
         8

@@ -66,7 +66,7 @@ class Prediction(Protocol):
 
     @property
     def shown(self) -> int:
-        """Which candidate the model would show."""
+        """The candidate that the model shows."""
 
     @property
     def state(self) -> Any:
@@ -169,7 +169,7 @@ def in_protocol(encoded: EncodedScene, protocol: ProtocolName) -> EncodedScene:
 
 
 def keeps_state(encoded: EncodedScene, prompts: tuple[Prompt, ...], protocol: ProtocolName) -> bool:
-    """Whether the last state goes back to the model with these prompts.
+    """Whether the last state is passed to the model with these prompts.
 
     >>> from segmeter.models.conformance import drawn_scene
     >>> from segmeter.models.synthetic import Disc

@@ -112,7 +112,7 @@ def fill_ignored(mask: Mask, ignore: Mask | None, spacing_mm: Sequence[float] = 
 def _nearest_judged(ignore: Mask, ratio: float) -> tuple[Any, ...]:
     """The box of ignored pixels and their neighbours, their places, and those of the nearest.
 
-    Places are raster indices of the box; one past the last stands for "there is none".
+    Places are raster indices of the box; one past the last means "none".
     """
     from scipy import ndimage
 

@@ -180,8 +180,8 @@ class Job:
 def display_names(specs: Sequence[Spec]) -> dict[str, str]:
     """Display name of each dataset, by its full spec.
 
-    A folder goes by the last part of its path, by more parts where two would share a name, and
-    by its full spec where even that does not part them. All others keep their names.
+    A folder goes by the last part of its path, by more parts if two would share a name, and by its
+    full spec if even those are equal. All others keep their names.
 
     >>> display_names([Spec("folder", {"path": "data/mine"}), Spec("grabcut")])
     {'folder?path=data/mine': 'mine', 'grabcut': 'grabcut'}

@@ -56,7 +56,7 @@ def of_bits(bits: Bits) -> Counts:
 
 
 def to_bits(counts: Counts, shape: Sequence[int]) -> Bits:
-    """The array that run lengths in its own order stand for.
+    """The array that run lengths in its own order encode.
 
     >>> to_bits(np.array([1, 2, 1]), (2, 2)).astype(int).tolist()
     [[0, 1], [1, 0]]

@@ -1,7 +1,7 @@
 """Rows: the columns that a run stores for every session or detection.
 
 A benchmark declares the schema of its rows: names, types and key. Parts are written with the
-declared types, so that a column keeps its type where a job has nothing to say in it.
+declared types, so that a column keeps its type in a job without values for it.
 """
 
 from __future__ import annotations

@@ -104,9 +104,9 @@ class read_once(cached_property[Given]):
 class Scene:
     """One image or volume with its targets: an `Image` or a `Volume`.
 
-    Header, pixels and targets may be given as they are or as functions that read them; each
-    is read once, when first asked for. `file_name` is the name of the file that the pixels come
-    from, as exports state it; empty where there is none.
+    Header, pixels and targets may be given as they are or as functions that read them; each is read
+    once, when first needed. `file_name` is the name of the file that the pixels come from, as
+    exports state it; empty where there is none.
     """
 
     def __init__(

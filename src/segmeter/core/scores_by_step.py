@@ -27,8 +27,8 @@ Floats = npt.NDArray[np.float64]
 class Tables(Group):
     """The rows of one group: a line per object, in the order of their names.
 
-    `lines` is an Arrow table with a list over the steps in every column that was asked for, and
-    one value in every fact; `by` are the values that tell the group apart.
+    `lines` is an Arrow table with a list over the steps in every requested column, and one value in
+    every fact; `by` are the values that identify the group.
     """
 
     lines: Any
@@ -50,10 +50,10 @@ class Tables(Group):
         """The tables of every group of a run, groups and objects in the order of their names.
 
         `columns` of numbers or words differ from step to step, which the column `axis` counts;
-        `facts` are the same in all rows of an object. `by` tells groups apart, `unit` objects
-        within a group; user and protocol are empty for rows that do not have them, the target
-        where whole images are judged. `user` names the column of a group's user, `where` is a
-        condition on rows in SQL. A column that the run does not have is null.
+        `facts` are the same in all rows of an object. `by` identifies groups, `unit` objects within
+        a group; user and protocol are empty for rows that do not have them, the target where whole
+        images are judged. `user` names the column of a group's user, `where` is a condition on rows
+        in SQL. A column that the run does not have is null.
 
         >>> from types import SimpleNamespace
         >>> import pyarrow as pa
@@ -176,7 +176,7 @@ def _query(
     unit: Sequence[str],
     where: str,
 ) -> str:
-    """From sessions, which hold lists already, as far as they have what is asked for."""
+    """From sessions, which already hold lists, as far as they have the requested columns."""
     place = [quoted(name) for name in (*by, *unit)]
     # `published` before `corrected`, as pages show them.
     order = ", ".join(f"{name} desc" if name == '"protocol"' else name for name in place)
@@ -204,7 +204,7 @@ def _query(
 
 
 def _groups(table: Any, by: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Slices of an Arrow table whose lines stand in the order of their groups."""
+    """Slices of an Arrow table whose rows are ordered by group."""
     if len(table) == 0:
         return
     codes = [words_of(table[name].combine_chunks())[1] for name in by]

@@ -42,7 +42,7 @@ class WithLimits(Protocol):
 class Value:
     """A number with its interval; `link` leads to the cases behind it (a replay's key).
 
-    `best` says whether it is set strong, where the direction of its column alone must not
+    `best` sets whether it is bold, where the direction of its column alone must not
     decide: a number is the best of its column only where that is significant.
     """
 
@@ -297,7 +297,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Greys:
-    """The values that the codes 0 to 255 of a volume's voxels stand for, linear between knots.
+    """The values that the codes 0 to 255 of a volume's voxels represent, linear between knots.
 
     A window of values has 160 of the codes, so that it stays fine while a viewer can still show
     other windows. `knots` are the smallest value, the ends of the window, the largest value.

@@ -1,4 +1,4 @@
-"""Seeds by hashing: who draws what depends on names alone, never on order."""
+"""Seeds by hashing: random draws depend on names only, never on order."""
 
 from __future__ import annotations
 

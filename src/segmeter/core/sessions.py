@@ -101,11 +101,11 @@ class Session:
     protocol
         The protocol of the whole session, predictions included.
     oracle_rounds
-        In how many first rounds every candidate is judged, not only the shown one.
+        Number of first rounds in which every candidate is scored, not only the shown one.
     forgets
         The model gets only the new prompts of a round, with its own state.
     start
-        The mask that the person corrects; the model gets it as a mask prompt. None or an empty
+        The mask to correct; the model gets it as a mask prompt. None or an empty
         mask starts from nothing.
 
     Examples
@@ -277,7 +277,7 @@ def _distinct(
 def _judge_candidates(
     sessions: Sequence[Session], pool: Executor | None
 ) -> list[tuple[Scores, ...]]:
-    """Scores of every candidate on offer, in the rounds in which a session wants them."""
+    """Scores of every candidate, in the rounds in which a session needs them."""
 
     def one(session: Session) -> tuple[Scores, ...]:
         found = session.last

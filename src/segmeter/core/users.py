@@ -57,8 +57,8 @@ class User(Protocol):
     """Returns the next prompt, several at once, or None to accept the mask.
 
     Stateless; randomness comes from the generator it is given. Where many users at once are
-    cheaper than one by one, they may share a `team` (`core.capabilities.Team`); a user of other
-    prompts than clicks names them in `gives` (`core.capabilities.GivesPrompts`).
+    cheaper than one by one, they may share a `team` (`core.capabilities.Team`); a user with prompts
+    other than clicks declares them in `gives` (`core.capabilities.GivesPrompts`).
     """
 
     @property

@@ -127,7 +127,7 @@ class Video(Scene):
 
     @cached_property
     def _decoding(self) -> Callable[[int], Future[Pixels]]:
-        """Frames being decoded in a thread, in the order asked for; the last ones are kept."""
+        """Frames decoded in a thread, in the order of requests; the latest are kept."""
         pool = ThreadPoolExecutor(1, thread_name_prefix="frames")
         most = max(3, _KEPT_BYTES // max(1, prod(self.shape[1:]) * 3))
         return lru_cache(most)(lambda t: pool.submit(self._checked, t))
