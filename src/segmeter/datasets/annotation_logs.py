@@ -1,4 +1,4 @@
-"""Annotation logs: what an annotation tool noted, with time stamps, as CSV or JSON lines.
+"""Annotation logs: events of an annotation tool with time stamps, as CSV or JSON lines.
 
 A line has `annotator`, `image`, `object`, `event` and `time`, and may have `length_px`, contour
 pixels that were drawn by hand or corrected; other columns are left alone.

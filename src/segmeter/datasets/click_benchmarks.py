@@ -262,7 +262,7 @@ def tetris(
 
 
 def _labelled(file: Path, longest: int) -> list[Target]:
-    """Labels ascending; where two meet after resizing, the later one has the pixel."""
+    """Labels ascending; where two overlap after resizing, the later one has the pixel."""
     blue, green, red = np.moveaxis(read_colours(file).astype(np.int32), 2, 0)
     labels = blue * 65536 + green * 256 + red
     shape = fitted(labels.shape, longest)

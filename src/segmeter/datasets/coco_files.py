@@ -155,7 +155,7 @@ def _without_suffix(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Images and classes of a file as they stand in it, and its objects in the file's order."""
+    """Images, classes and objects of a file, in the file's order."""
 
     path: Path
     images: list[Any]

@@ -41,7 +41,7 @@ _OTHER_LAYOUT = "is not in SA-Co's layout"
 
 @dataclass(frozen=True, slots=True)
 class _Image:
-    """One image record, its place, where its file may lie, and the places of its objects."""
+    """One image record, its index, the places where its file may be, its objects' indices."""
 
     number: int
     record: Mapping[str, Any]
@@ -65,7 +65,7 @@ class CocoRecords:
 
 @capable(HasVocabulary)
 class CocoImage(Image):
-    """An image of COCO's or LVIS's that also knows what detections are scored against."""
+    """An image of COCO or LVIS with the annotations that detections are scored against."""
 
     def __init__(self, source: CocoJson, scene: str) -> None:
         self.source_file = source.image(scene)

@@ -137,8 +137,8 @@ def set_folder(
 def images_in(folder: Path) -> list[Path]:
     """The images in a folder, by code points of their names.
 
-    Passed over are hidden files, what is not a regular file (a pipe, a device, a link to
-    nothing) and names that are not UTF-8: no table or report could hold them.
+    Hidden files, anything but regular files (pipes, devices, dead links) and names that are not
+    UTF-8 are skipped: no table or report could hold them.
     """
     names = (name for name in names_in(folder) if name[0] != ".")
     return [folder / name for name in sorted(names) if Path(name).suffix.lower() in SUFFIXES]
@@ -165,7 +165,7 @@ def passed_over(folder: Path) -> str:
 
 
 def names_in(folder: Path) -> frozenset[str]:
-    """The names of the regular files in a folder, asked for once; none without a folder."""
+    """The names of the regular files in a folder, listed once; none without a folder."""
     if not folder.is_dir():
         return frozenset()
     with named_errors(folder, "cannot be listed"):

@@ -1,6 +1,6 @@
 """A folder of images and masks of your own, in most of the ways people lay them out.
 
-What was recognised is said in one sentence, `recognised`; options override it.
+`recognised` describes the layout in one sentence; options override it.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def open_folder(
 ) -> Found:
     """Images with binary masks, label maps, one file per object, or run lengths in JSON.
 
-    A folder of volumes (NIfTI, NRRD, DICOM) is handed to the dataset `volumes`, with the
-    options behind the first three.
+    A folder of volumes (NIfTI, NRRD, DICOM) is passed to the dataset `volumes`, with all but the
+    first three options.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def _located(path: str, data: str | Path | None) -> tuple[Path, str]:
 
 
 def _recognise(folder: Path, card: DatasetCard, kind: str | None, ignore: int | None) -> Found:
-    """The reader that fits, with the sentence that says so."""
+    """The matching reader, with a sentence that describes it."""
     if kind is None:
         for found in (_from_one_json(folder, card), _from_json_per_image(folder, card)):
             if found is not None:
@@ -161,7 +161,7 @@ def _objects(
 
 
 def _foreign(folder: Path) -> str:
-    """Whose annotations a folder has, if they are of a layout that is not read; often empty."""
+    """The tool whose annotations a folder has, if they cannot be read; often empty."""
     advice = "which are not read: convert them to one COCO file next to the images"
     files = [path for path in image_folder(folder).glob("*.json") if path.is_file()]
     contents = (_content(path) for path in _spread(files))
@@ -218,7 +218,7 @@ def _from_json_per_image(folder: Path, card: DatasetCard) -> Found | None:
 
 
 def _content(file: Path) -> Any:
-    """A JSON file's content; a damaged one tells nothing here, and is named when it is read."""
+    """A JSON file's content; a damaged one is ignored here, and reported when it is read."""
     try:
         return coco_files.read_json(file)
     except BadInput:
@@ -268,7 +268,7 @@ def _sentence(pairs: Pairs, kind: Kind, ignore: int | None) -> str:
 
 
 def _spread(things: list[T]) -> list[T]:
-    """A few from all over the list: enough to tell what they are."""
+    """A few from all over the list: enough to recognise their kind."""
     if len(things) <= _LOOKED_AT:
         return things
     return [things[i * (len(things) - 1) // (_LOOKED_AT - 1)] for i in range(_LOOKED_AT)]

@@ -1,4 +1,4 @@
-"""Groups files: which masks belong to which group, and how such files are made.
+"""Groups files: the group of each mask, and how to write such files.
 
 A groups file is CSV. Its first column is `mask`, a target's name as runs have it
 (`scene/target`, or `dataset/scene/target`); every further column is an attribute, such as

@@ -86,7 +86,7 @@ def read_colours(path: Path) -> Bytes:
     """A file's colours as `(H, W, 3)` uint8 in OpenCV's order: blue, green, red.
 
     Colour tables are looked up, one channel becomes three equal ones, transparency is
-    dropped: what the published readers see, for images and masks alike.
+    dropped: as the published readers do, for images and masks.
     """
     import cv2
 

@@ -4,8 +4,8 @@
 - `.npy`: an H x W array of whole numbers;
 - `.mat` (version 5): `groundTruth` as in BSDS500 (a map a person), `segs` (a map a
   setting), `ucm2` (an ultrametric contour map), or one of `labels`, `Segmentation`, `seg`;
-- `.json`: COCO run lengths, one object or a list of them; what none covers is label 0. The objects
-  of a list may have a `category` (or `category_id`); proposals, best first, may overlap.
+- `.json`: COCO run lengths, one object or a list of them; uncovered pixels have label 0. The
+  objects of a list may have a `category` (or `category_id`); proposals, best first, may overlap.
 
 0 is background, and pixels with the label `void` are not judged. Folders of ground truth or of
 predictions hold such files; NIfTI, NRRD and MetaImage for volumes. A COCO annotation file with a
@@ -213,7 +213,7 @@ def read_object(path: Path, void: int | None = None) -> tuple[Mask, Mask | None]
 def read_objects(
     path: Path, void: int | None = None
 ) -> tuple[Sequence[Mask], Sequence[str], Mask | None]:
-    """Objects of one image by their labels or in the list's order, classes, what is not judged."""
+    """Objects of one image by label or list order, classes, and the ignored region."""
     if path.suffix.lower() == ".json":
         found = [(mask, entry) for mask, entry in read_run_lengths(path) if mask]
         classes = [entry.get("category", entry.get("category_id", "")) for _, entry in found]

@@ -1,4 +1,4 @@
-"""Mask files of all sorts: what their values mean, told from the values."""
+"""Mask files: the meaning of values is inferred from the values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _RINGING = 96
 def readable(paths: Sequence[Path]) -> list[Path]:
     """The files that can be read: a damaged one is named with its scene, not here.
 
-    When none can, the first says why.
+    If none can, the first one's error is raised.
     """
     found, errors = [], []
     for path in paths:
@@ -129,7 +129,7 @@ def object_in(path: Path, kind: Kind, name: str, label: str = "") -> Target:
 def void_in(paths: Iterable[Path]) -> int | None:
     """255 if it occurs among other 8-bit labels: the usual value for ignored pixels.
 
-    Of 16 bits it is a label like any other.
+    In 16 bits it is an ordinary label.
     """
     for path in paths:
         values = flat(read_values(path))
@@ -164,7 +164,7 @@ def _kind(path: Path) -> Kind:
 
 
 def _lossy_kind(path: Path, values: Values) -> Kind:
-    """Of a JPEG, whose values ring around edges, only one object on black can be told."""
+    """Of a JPEG, whose values ring around edges, only one object on black can be recognised."""
     brightest = values.max(axis=2) if values.ndim == 3 else values
     high = int(brightest.max())
     object = brightest > high / 2

@@ -78,8 +78,8 @@ def _targets(scene: str) -> tuple[Target, ...]:
 def _read(record: Mapping[str, Any]) -> npt.NDArray[np.uint8]:
     """The image, if it is still the one on which the masks were drawn.
 
-    The same file is enough, whatever a decoder makes of a JPEG; so are the same pixels,
-    however a PNG was packed.
+    Equal files match, however a decoder reads a JPEG; so do equal pixels, however a PNG was
+    compressed.
     """
     path = _installed(record["package"]) / record["file"]
     modified = path.stat().st_mtime_ns if path.is_file() else 0
@@ -138,7 +138,7 @@ class Drawn:
         return fingerprint("drawn", len(self._scenes), self._seed, self._size)
 
     def _draw(self, index: int) -> tuple[npt.NDArray[np.uint8], list[Target]]:
-        """Later things lie on top; the hidden part of a thing is not in its mask."""
+        """Later objects are on top; the hidden part of an object is not in its mask."""
         canvas = _Canvas(self._size, generator("drawn", self._seed, self._size, index))
         names = list(_SHAPES)
         chosen = [names[(index + 2 * k) % len(names)] for k in range(1 + index % 3)]

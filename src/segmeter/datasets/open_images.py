@@ -74,7 +74,7 @@ def _masks(entries: Sequence[tuple[str, str, Path]], size: tuple[int, int]) -> I
 
 @dataclass(frozen=True, slots=True)
 class RelativeBox:
-    """A box in parts of its image's sides, with whatever its line says besides."""
+    """A box relative to its image's sides, with the other columns of its line."""
 
     image: str
     left: float
@@ -153,7 +153,7 @@ def clothing_groups(
 
 
 def _outside(person: RelativeBox, mask: RelativeBox) -> tuple[float, float, float, float]:
-    """How far each side of a mask's box lies outside a person's, in margins."""
+    """How far each side of a mask's box is outside a person's, in margins."""
     wide = MARGIN * (person.right - person.left) + _SLACK
     high = MARGIN * (person.bottom - person.top) + _SLACK
     return (

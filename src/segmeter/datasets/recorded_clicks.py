@@ -1,6 +1,6 @@
 """Recorded clicks: the RClicks file of real people's clicks, one row per click.
 
-The first row that cannot be right stops the reading with its number.
+The first invalid row raises an error with its number.
 
 Recorded prompts of any kind: a table of clicks, boxes and strokes that people gave.
 

@@ -98,7 +98,7 @@ class MiniVideo(VideoFolder):
 
 
 def holds_videos(folder: Path) -> bool:
-    """Whether a folder is laid out as videos are; nothing is decoded."""
+    """Whether a folder has a layout of videos; nothing is decoded."""
     return folder.is_dir() and next(_sequences(folder), None) is not None
 
 

@@ -40,7 +40,7 @@ _BIDS = r"(sub-[A-Za-z0-9]+)"
 
 
 def modality_of(name: str) -> str:
-    """The modality that the name of a channel or file tells; empty where it tells none or two.
+    """The modality in the name of a channel or file; empty if it has none or two.
 
     >>> [modality_of(n) for n in ("Portal venous CT", "PET", "T1w", "zscore", "PET/CT")]
     ['CT', 'PT', 'MR', '', '']
@@ -53,7 +53,7 @@ def modality_of(name: str) -> str:
 class Naming:
     """Names from a dataset's own description: labels by value, regions, channels.
 
-    `prefix` stands before classes without a name, where folders of a collection differ.
+    `prefix` precedes classes without a name, where folders of a collection differ.
     """
 
     names: Mapping[int, str] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Case:
 
 @capable(KnowsItsScan)
 class FileVolume(Volume):
-    """A volume from files, which knows the grid of its image."""
+    """A volume from files, with the grid of its image."""
 
     def __init__(self, case: Case, dataset: str, options: Options) -> None:
         self.case, self._options = case, options
@@ -112,7 +112,7 @@ class FileVolume(Volume):
 
     @property
     def modality(self) -> str:
-        """`CT`, `MR`, ... as the user says, the DICOM tag, or the name of the channel or file."""
+        """`CT`, `MR`, ... from the option, the DICOM tag, or the name of the channel or file."""
         known, named = self._options.modality or self.case.image.modality, self.case.naming.channels
         if known or not named:
             return known or modality_of(self._file.name)
@@ -125,7 +125,7 @@ class FileVolume(Volume):
 
     @property
     def has_frame_of_reference(self) -> bool:
-        """Whether a DICOM segmentation can refer to the series; true of other files."""
+        """Whether a DICOM segmentation can refer to the series; true for other files."""
         return self.case.dicom is None or bool(self.case.dicom.slices[0].frame)
 
     def label_value(self, target: str) -> int:

@@ -54,7 +54,7 @@ class DicomFile:
 
 @dataclass(frozen=True, slots=True)
 class DicomSeries:
-    """The slices of one series, wherever they lie, and the files that segment it."""
+    """The slices of one series, in any folder, and the files that segment it."""
 
     slices: tuple[DicomFile, ...]
     structures: tuple[DicomFile, ...] = ()
@@ -137,7 +137,7 @@ def is_dicom(path: Path) -> bool:
 
 
 def walk_dicom(files: Iterable[Path]) -> tuple[list[DicomSeries], list[DicomFile]]:
-    """Series with what segments them, by folder; and files that belong to none."""
+    """Series with their segmentations, by folder; and files of no series."""
     need("DICOM", "pydicom", "SimpleITK")
     found = [DicomFile.read(path) for path in files]
     slices = [file for file in found if file.kind == "slice"]

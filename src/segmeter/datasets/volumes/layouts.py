@@ -110,7 +110,7 @@ def _collected(folder: Path, depth: int = 0) -> Layout:
 
 
 def _is_series(folder: Path) -> bool:
-    """Whether a folder holds DICOM files; those are found by one walk over all."""
+    """Whether a folder holds DICOM files; those are found in one pass over all files."""
     files = [p for p in folder.iterdir() if p.is_file() and p.name[0] != "."]
     return any(map(_maybe_dicom, files)) and not any(map(is_volume, files))
 
@@ -347,7 +347,7 @@ def _volumes(folder: Path) -> list[Path]:
 
 
 def _core(name: str) -> str:
-    """A name without the words that only say that it is an image or a label map.
+    """A name without the words for "image" or "label map".
 
     >>> _core("t2_seg-manual"), _core("t2"), _core("case_3_0000"), _core("p1_seg2")
     ('t2', 't2', 'case_3', 'p1_2')

@@ -1,8 +1,8 @@
 """Stored volumes: the header and grid of a file, and its voxels when they are needed.
 
-A grid is where a file's voxels lie in the body. A scene's axes are canonical: z to Superior, y to
-Anterior, x to Right, by permutation and flips of the file's own axes; nothing is resampled. The
-assignment of axes is that of nibabel, so oblique grids turn to the nearest one of the 48
+A grid is the position of a file's voxels in the body. A scene's axes are canonical: z to Superior,
+y to Anterior, x to Right, by permutation and flips of the file's own axes; nothing is resampled.
+The assignment of axes is that of nibabel, so oblique grids turn to the nearest one of the 48
 orientations.
 
 Sizes are checked before anything is unpacked: a header may not claim more than any scan has,
@@ -182,14 +182,14 @@ class Grid:
         )
 
     def distance_mm(self, other: Grid) -> float:
-        """How far apart two grids of one shape put the same voxel of the scene, at most."""
+        """The largest distance between two grids' positions of the same voxel."""
         ends = [(0, n - 1) for n in self.shape]
         corners = np.array([(*corner, 1) for corner in product(*ends)], dtype=float).T
         apart = (self.scene_affine - other.scene_affine) @ corners
         return float(np.linalg.norm(apart[:3], axis=0).max())
 
     def same(self, other: Grid) -> bool:
-        """Whether two files hold the same voxels, in whatever order each stores them."""
+        """Whether two files hold the same voxels, in any storage order."""
         if self.shape != other.shape:
             return False
         return self.distance_mm(other) <= _SAME * min(self.spacing_mm)
@@ -249,7 +249,7 @@ def open_stored(path: Path) -> Stored:
 
 
 def is_volume(path: Path) -> bool:
-    """Whether a file's name is that of a volume; hidden files are passed over."""
+    """Whether a file's name is that of a volume; hidden files are skipped."""
     return path.name.lower().endswith(SUFFIXES) and path.name[0] != "." and path.is_file()
 
 

@@ -75,7 +75,7 @@ class VolumeFolder(VolumeSet):
     window
         `ct`, `lung`, `bone`, `brain` or the lowest and the highest value, such as `-160,240`.
     modality
-        `CT`, `MR`, `PT`, ... where the data says nothing or something wrong.
+        `CT`, `MR`, `PT`, ... where the data lacks it or has it wrong.
     components, smallest
         6, 18 or 26 to split classes into connected components of at least so many voxels.
     grid
@@ -119,7 +119,7 @@ class VolumeFolder(VolumeSet):
 
 
 def _shared_names(layout: Layout) -> dict[int, str]:
-    """Every class that is named, where all cases name theirs; numbered from 1."""
+    """All named classes, if every case names its own; numbered from 1."""
     namings = [case.naming for case in layout.cases.values()]
     if not all(n.names or n.regions for n in namings):
         return {}

@@ -320,7 +320,7 @@ def _shape(file: Path, place: int, entry: Mapping[str, Any]) -> Shape:
 
 
 def _objects(data: Any, stem: str) -> list[Mapping[str, Any]]:
-    """The list of objects, wherever it stands."""
+    """The list of objects, at any of the known places."""
     if isinstance(data, Mapping):
         inner = next((v for k, v in data.items() if PurePosixPath(str(k)).stem == stem), None)
         if inner is not None:
