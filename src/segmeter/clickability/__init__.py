@@ -1,1 +1,1 @@
-"""Clickability: where people click, as maps over the error region they want corrected."""
+"""Clickability: where people click, as maps over the error region to correct."""

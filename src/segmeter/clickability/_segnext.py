@@ -42,7 +42,7 @@ class Clickability(nn.Module):
     """Image and (object, error region) in, clickability map out, 0 to 1 over the frame.
 
     `frame` is the side of the square it was trained on, `smooth` whether images are shrunk
-    by area; published checkpoints know 416 and no smoothing.
+    by area; published checkpoints have 416 and no smoothing.
     """
 
     def __init__(self, size: Size = BASE, frame: int = 416, smooth: bool = False) -> None:

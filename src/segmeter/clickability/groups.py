@@ -10,8 +10,8 @@ for all users of a round in one call. In volumes the prior has the law and the n
 
     p(voxel) ~ depth^a * exp(-r^2 / 2 s^2)
 
-with depth in millimetres and r in units of the box's three sides. It carries over what 475 544
-clicks on images say, without recorded clicks in volumes, and leaves out the jitter over the edge.
+with depth in millimetres and r in units of the box's three sides. It is based on 475 544 clicks on
+images, none of them in volumes, and leaves out the jitter over the edge.
 """
 
 from __future__ import annotations

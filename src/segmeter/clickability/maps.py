@@ -2,7 +2,7 @@
 
 A map keeps weights only inside the box of the error region; they need not sum to one.
 
-The click prior tells where people click from the shape of the error region alone:
+The click prior predicts where people click from the shape of the error region alone:
 
     p(pixel) ~ depth^a * exp(-r^2 / 2 s^2), and a share of the clicks jitters
 
@@ -10,7 +10,7 @@ Depth is the distance to the error region's edge, r the distance to the middle o
 of the box's sides. The jittering share is moved by a Gaussian in units of the image's
 diagonal, so that some clicks leak over the edge, at most 1 % of the diagonal far: people
 whose clicks fell farther away were not counted. Numbers and their doubt come from the
-statistics of 475 544 real clicks; `docs/clickability.md` tells how.
+statistics of 475 544 real clicks; `docs/clickability.md` describes the fit.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ ClickSource = Callable[[ClickRegion], ClickabilityMap]
 
 
 def uniform(error_region: Mask) -> ClickabilityMap:
-    """Every wrong pixel alike (UD)."""
+    """Uniform over wrong pixels (UD)."""
     return _over(error_region, error_region.bits.astype(np.float32))
 
 
@@ -142,7 +142,7 @@ def from_clicks(
 
     `published` does what the authors' code does: the error region's edge is softened by 0.7 % of
     the diagonal, cut to whole pixels, and the result is left with its largest value near 1;
-    `corrected` does what the paper says: 1 % of the diagonal, and a sum of 1.
+    `corrected` follows the paper: 1 % of the diagonal, and a sum of 1.
     """
     soft = soft_error_region(error_region, protocol)
     values = soft * blurred_clicks(clicks, (soft.shape[0], soft.shape[1]), sigma)

@@ -2,8 +2,8 @@
 
 For a prediction with boundary D and ground truths with boundaries B_1 .. B_K: precision is the
 share of D matched with *at least one* ground truth, recall the share of all B_k together that is
-matched, F_b = 2PR / (P + R). So precision forgives what any person drew, and recall asks for
-what every person drew.
+matched, F_b = 2PR / (P + R). So precision accepts what any person drew, and recall demands what
+every person drew.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BoundaryCounts:
 
     @property
     def defined(self) -> bool:
-        """Whether there is any boundary to judge."""
+        """Whether there is any boundary to score."""
         return self.ground_truth + self.prediction > 0
 
     @property

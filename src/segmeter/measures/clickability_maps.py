@@ -151,7 +151,7 @@ def _at(density: Map, clicks: npt.ArrayLike) -> Map:
 
 @dataclass(frozen=True, slots=True)
 class SampleScores:
-    """PL1, KS (1 when alike), WD, and half the energy distance where the protocol has it."""
+    """PL1, KS (1 for equal samples), WD, and half the energy distance if the protocol has it."""
 
     pl1: float
     ks: float

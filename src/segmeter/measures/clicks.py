@@ -1,8 +1,7 @@
-"""Click similarity: how alike two samples of clicks are.
+"""Click similarity of two samples of clicks.
 
-Points are `(n, 2)` arrays; distances along the two axes are divided by the object's sides
-where a measure asks for them, so both must come in the same order, `(y, x)` with
-`(height, width)`.
+Points are `(n, 2)` arrays; distances along the two axes are divided by the object's sides where a
+measure needs them, so both must come in the same order, `(y, x)` with `(height, width)`.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ def pl1(ground_truth: npt.ArrayLike, prediction: npt.ArrayLike, sides: Sides = (
 def energy(
     ground_truth: npt.ArrayLike, prediction: npt.ArrayLike, sides: Sides = (1.0, 1.0)
 ) -> float:
-    """Half the energy distance with PL1's metric: what PL1 has beyond the samples' own spread.
+    """Half the energy distance with PL1's metric: PL1 minus the samples' own spread.
 
     Unbiased: zero on average for two samples of one distribution, so it may come out below zero.
 

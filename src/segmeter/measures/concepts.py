@@ -102,7 +102,7 @@ def best_annotator(scores: Sequence[PairScore], protocol: ProtocolName) -> PairS
     """The annotator whose judgement is kindest to the prediction.
 
     Agreement that there is nothing wins, then the larger mean F1. Of equal ones `published` keeps
-    the first, `corrected` the first for whom answering at all was right.
+    the first, `corrected` the first for which any prediction is right.
 
     >>> mask = Mask.box((4, 4), (0, 0), (2, 2))
     >>> scores = [score_pair([mask], Truths(t), "corrected", k) for k, t in enumerate([[], [mask]])]

@@ -1,4 +1,4 @@
-"""Correction effort: what is left to fix in a mask, as contour to draw or vertices to move.
+"""Correction effort: contour to draw or vertices to move to fix a mask.
 
 All take `(ground_truth, prediction)`. Contour that only has to be deleted costs nothing.
 """

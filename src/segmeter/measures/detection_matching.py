@@ -39,7 +39,7 @@ _MOST_NUMBERS = 1 << 23
 class Cell:
     """One image's ground truths and detections of one class, in the order of their lists.
 
-    `overlaps` is detections x ground truths. `forgiving` tells that not every object of the class
+    `overlaps` is detections x ground truths. `forgiving` means that not every object of the class
     is outlined there (LVIS), so that a detection without a ground truth is no error.
     """
 
@@ -55,7 +55,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """How a cell's detections fared: `hit` and `ignored` are thresholds x detections."""
+    """Matches of a cell's detections: `hit` and `ignored` are thresholds x detections."""
 
     image: int
     category: int

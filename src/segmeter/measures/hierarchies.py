@@ -5,7 +5,7 @@ and the element between two neighbouring pixels holds the strength of the bounda
 parts them. At threshold t, neighbours are joined unless their boundary is stronger than t
 (strengths of single precision are compared as the numbers they are: 0.2f is above 0.2).
 Raising t only joins regions, so the finest level is found once and coarser ones are
-gathered from it, labels and shared-pixel tables alike.
+gathered from it, both labels and shared-pixel tables.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Matching: which boundary pixels of two maps can stand for each other, one to one.
+"""Matching: one-to-one pairing of the boundary pixels of two maps.
 
 Pixels may pair when they lie at most a tolerance apart. Of all ways to pair them we take one
 with the most pairs, and of those one with the least total distance (in hundredths of a

@@ -1,11 +1,11 @@
-"""Meta-measures: how well does a measure tell good partitions from bad ones?
+"""Meta-measures: how well does a measure separate good partitions from bad ones?
 
 Three tests, each a set of decisions that any sensible measure should get right:
 
 - **SIHD**, swapped-image human discrimination: a person's partition against other people's
-  of the same image, or of another. How well does the measure part the two?
-- **SABD**, state-of-the-art baseline discrimination: a segmenter's result should score
-  above a baseline that does not look at the image.
+  of the same image, or of another. How well does the measure separate the two?
+- **SABD**, state-of-the-art baseline discrimination: a segmenter's result should score above a
+  baseline that ignores the image.
 - **SISD**, swapped-image state-of-the-art discrimination: a segmenter's result should score
   above its result for another image.
 
@@ -39,7 +39,7 @@ _BINS = 50
 
 @dataclass(frozen=True, slots=True)
 class Densities:
-    """How the scores of same-image and of different-image pairs are spread (Fig. 5)."""
+    """Distributions of the scores of same-image and different-image pairs (Fig. 5)."""
 
     centres: Real
     same: Real
@@ -50,7 +50,7 @@ class Densities:
 class HumanDiscrimination:
     """SIHD: the best threshold between the two densities and the errors it makes.
 
-    `right_same` and `right_different` say of each pair whether it falls on its side.
+    `right_same` and `right_different` are whether each pair falls on its side.
     """
 
     threshold: float

@@ -1,4 +1,4 @@
-"""Obedience: what a model does with the clicks it is given, round by round.
+"""Obedience: how a model follows clicks, round by round.
 
 Notation: `M_k` is the mask after round k (`M_0` is empty), G the ground truth, `u_k` the IoU of
 `M_k` and G. Pixels of the ignore region count nowhere. Everything is computed from stored
@@ -27,7 +27,7 @@ _GROWN = 0.1  # of each side of a box, on either side
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """How the mask of one round responds to prompts, whatever the ground truth is.
+    """How the mask of one round responds to prompts, independent of the ground truth.
 
     A mask obeys a click by its pixel, a stroke by its share of pixels, a box if nothing is outside
     the box grown by 10 % of each side.
@@ -186,7 +186,7 @@ def setbacks(iou: Sequence[float]) -> list[Setback]:
 
 
 def _agrees(mask: Mask, clicks: Sequence[Click]) -> Bits:
-    """Whether a mask has each clicked pixel as the click asks."""
+    """Whether a mask agrees with the label of each click."""
     if not clicks:
         return np.zeros(0, bool)
     places = np.array([_pixel(click) for click in clicks]) - mask.low

@@ -8,10 +8,10 @@ lies nearly whole in the other and fills a fair piece of it is a *part*; the oth
 
 over the prediction, R_op the same over all ground truths together, and F_op their harmonic mean.
 
-Two protocols. `published` is what the authors' program computes, and what every number of
-theirs stands for: gamma_o = 0.9 with >=, only regions that make up 99 % of the area are
-judged; the prediction's fragments are divided by the number of ground truths. `paper` is the text:
-gamma_o = 0.95 with >, all regions, no division, so that its P_op can pass 1.
+Two protocols. `published` is what the authors' program computes, with which all their numbers were
+computed: gamma_o = 0.9 with >=, only regions that make up 99 % of the area are judged; the
+prediction's fragments are divided by the number of ground truths. `paper` is the text: gamma_o =
+0.95 with >, all regions, no division, so that its P_op can pass 1.
 """
 
 from __future__ import annotations

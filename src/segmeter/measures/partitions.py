@@ -1,4 +1,4 @@
-"""Partition measures: how alike two ways of cutting an image into regions are.
+"""Partition measures: similarity of two partitions of an image.
 
 `n_ij` are the pixels of predicted region i in true region j, `r_i` and `c_j` the areas, n all
 pixels, K the ground ground_truths. Values are similarities, 1 is best, except `voi`. A measure

@@ -13,7 +13,7 @@ Proposal recall: class-agnostic average recall of ranked proposals, image by ima
 
 COCO's matching: proposals in rank order, each takes the free object that it overlaps most, if
 by at least a threshold; recall is averaged over the thresholds 0.50, 0.55 .. 0.95. Objects of
-another size than is asked for are ignored: they can be taken, and count nowhere.
+another size than is asked for are ignored: they can be matched, but do not count.
 
 Counts of images add up, so the number of a set and of every resampled set is a division.
 Classes never matter, nor does it whether a class was searched for in an image, which breaks

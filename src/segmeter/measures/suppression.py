@@ -1,8 +1,8 @@
 """Non-maximum suppression of soft edge maps: only the crests of broad edges stay.
 
-The way of the structured-edges toolbox, which most edge detectors report with. The map is
-blurred, its curvature tells the direction across the edge, and a pixel goes when the map is
-higher a step to either side.
+The way of the structured-edges toolbox, which most edge detectors report with. The map is blurred,
+its curvature gives the direction across the edge, and a pixel is removed if the map is higher one
+step to either side.
 
     Dollar, Zitnick. Fast edge detection using structured forests. IEEE TPAMI 37(8), 2015.
 """
@@ -30,7 +30,7 @@ def suppress(
 ) -> Single:
     """Set every pixel of a map `(H, W)` of 0 to 1 to 0 that is not on the crest of an edge.
 
-    A pixel goes when it is more than the factor `slack` lower than one up to `reach` pixels to
+    A pixel is removed if it is more than the factor `slack` lower than one up to `reach` pixels to
     either side of the edge. `directions` are across the edge, in radians from x towards y, by
     default those of `across`. The outermost rows and columns fade to 0 over `margin` pixels.
 

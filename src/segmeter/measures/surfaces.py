@@ -1,9 +1,9 @@
 """Surface measures: how far two surfaces, or outlines of images, are apart in millimetres.
 
-A surface is taken where Nikolov et al. take it: at the corners between voxels, wherever the
-eight voxels around a corner are not all alike. A corner stands for the area of the surface
-that marching cubes draws among its eight voxels, on the grid's own spacing. Other tools take
-the outermost voxels and count each of them as one; `voxel_surface_distances` does that.
+A surface is taken where Nikolov et al. take it: at the corners between voxels, wherever the eight
+voxels around a corner differ. A corner has the area of the surface that marching cubes draws among
+its eight voxels, on the grid's own spacing. Other tools take the outermost voxels and count each of
+them as one; `voxel_surface_distances` does that.
 
 Area of the surface that marching cubes draws among the eight voxels around a corner.
 
@@ -169,7 +169,7 @@ def surface_distances(
 ) -> SurfaceDistances:
     """Distances between the surfaces of two masks that are not empty.
 
-    Only the box around both is looked at. A mask that touches the border has its surface there.
+    Only the box around both is searched. A mask that touches the border has its surface there.
 
     >>> thing = Mask.box((4, 9, 9), (1, 2, 2), (3, 7, 7))
     >>> float(surface_distances(thing, thing, (5.0, 1.0, 1.0)).ground_truth_mm.max())

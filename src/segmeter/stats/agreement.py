@@ -119,7 +119,7 @@ def _repeated(ratings: Mapping[Hashable, Sequence[int]]) -> list[list[int]]:
 
 
 def _coincidences(units: Sequence[Sequence[int]], values: Sequence[int]) -> npt.NDArray[np.float64]:
-    """How often two values meet in each thing, `(things, values, values)`."""
+    """How often two values occur together in each item, `(items, values, values)`."""
     place = {value: k for k, value in enumerate(values)}
     met = np.zeros((len(units), len(values), len(values)))
     for each, unit in zip(met, units, strict=True):

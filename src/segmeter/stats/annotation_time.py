@@ -154,7 +154,7 @@ def seconds_after(cost: CostModel, kinds: Sequence[Sequence[str]]) -> Floats:
     """A person's seconds by the end of each round, `(targets, rounds)`.
 
     `kinds` are the kinds of prompt in each round of each target, several as `box+click`, `""`
-    where nothing was said any more.
+    without a prompt.
 
     >>> seconds_after(CostModel(), [["box", "click", ""]]).tolist()
     [[8.0, 9.5, 9.5]]

@@ -1,6 +1,6 @@
-"""Calibration of a model's own score: can it be trusted to say how good a mask is?
+"""Calibration of a model's own score: how well does it predict the quality of a mask?
 
-Rows are pairs of a score and the IoU it stands for. `goal` is the IoU at which a mask is good
+Rows are pairs of a score and the IoU it predicts. `goal` is the IoU at which a mask is good
 enough. Models are never pooled.
 """
 

@@ -77,7 +77,7 @@ def paired_permutation_tests(
 ) -> Floats:
     """Two-sided p of scene sums of differences, `(scenes, measures)`, by exchanging the models.
 
-    If the models were alike, each scene's sum could as well have the other sign. All patterns of
+    If the models were equal, each scene's sum could as well have the other sign. All patterns of
     signs are tried when scenes are few, else `flips` drawn ones, the same for all measures; the
     pattern that was seen counts as one of them, so p is never zero.
 

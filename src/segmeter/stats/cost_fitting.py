@@ -1,9 +1,9 @@
 """Cost fitting: the cost model's seconds per action, fitted to logs of real annotators.
 
 A step takes `locate` if it is an object's first prompt, plus the price of its kind: an additive
-model, fitted by least squares, so that prices are means and hours add up as they did. Pauses and
-slips are left out first: within each kind, first and later prompts apart, steps whose logarithm
-lies more than 3.5 robust standard deviations from the median.
+model, fitted by least squares, so that prices are means and their sum reproduces the hours. Pauses
+and slips are left out first: within each kind, separately for first and later prompts, steps whose
+logarithm lies more than 3.5 robust standard deviations from the median.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class FittedCosts:
     left_out: int  # steps that took no time, or far longer or shorter than others of their kind
 
     def model(self) -> CostModel:
-        """The cost model, with its defaults where the log says nothing."""
+        """The cost model, with its defaults where the log has no data."""
         return CostModel(**{name: price.value for name, price in self.prices.items()})
 
     def toml(self) -> str:
@@ -119,10 +119,10 @@ def _without_pauses(timings: Sequence[Timing]) -> list[Timing]:
 
 
 def _design(timings: Sequence[Timing]) -> tuple[Floats, Floats, list[str], Floats]:
-    """Which prices each step has, its seconds, the prices' names, and what is taken as given.
+    """The prices of each step, its seconds, the prices' names, and the given prices.
 
-    Where first prompts are of kinds that never come later, finding the object and prompting
-    cannot be told apart: the default `locate` is then taken as given.
+    If first prompts are of kinds that never occur later, finding the object and prompting cannot be
+    separated: the default `locate` is then taken as given.
     """
     kinds = [_PRICE_OF.get(t.kind, t.kind) for t in timings]
     prompts = np.array([k not in ("by_hand", "review", "touch_up") for k in kinds])

@@ -153,7 +153,7 @@ def permutation_test(
 
     If groups made no difference, an image could as well be of the other group. Images of
     one group exchange their groups among each other; one that shows both keeps its targets'
-    groups or exchanges them all, with equal chance. What was seen counts as one of the
+    groups or exchanges them all, with equal chance. The observed value counts as one of the
     permutations, so p is never zero. `inside` are the targets of the first group.
 
     >>> permutation_test([1.0, 1.0, 1.0, 1.0], [True, False] * 2, ['a', 'b', 'c', 'd'])

@@ -1,4 +1,4 @@
-"""Goals: what counts as good enough, such as 90 % IoU or a Dice of 0.9."""
+"""Goals: a target quality, such as 90 % IoU or a Dice of 0.9."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class Goal:
 
     @property
     def tag(self) -> str:
-        """How statistics name it: `90` in `noc@90`, `dice>=0.9` in `noc@dice>=0.9`."""
+        """Its name in statistics: `90` in `noc@90`, `dice>=0.9` in `noc@dice>=0.9`."""
         if self._percent:
             return f"{100 * self.value:.6g}"
         return f"{self.measure}{'<=' if self.below else '>='}{self.value:g}"
 
     @property
     def text(self) -> str:
-        """How people say it.
+        """Its name in texts.
 
         >>> Goal(0.9).text, Goal(0.9, "dice").text
         ('90 % IoU', 'dice of 0.9')
@@ -73,7 +73,7 @@ class Goal:
 
     @property
     def short(self) -> str:
-        """How narrow headings say it."""
+        """Its name in narrow headings."""
         return self.text.removesuffix(" IoU")
 
     def signed(self, curves: Floats) -> tuple[Floats, float]:
@@ -81,7 +81,7 @@ class Goal:
         return (-curves, -self.value) if self.below else (curves, self.value)
 
     def covers(self, other: Goal) -> bool:
-        """Whether a session that went on until this goal shows when the other was reached.
+        """Whether a session that ran until this goal shows when the other was reached.
 
         >>> Goal(0.9).covers(Goal(0.85)), Goal(0.9).covers(Goal(0.95))
         (True, False)
@@ -100,7 +100,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Goals:
-    """The goals of a page: the first asked for leads, all are counted."""
+    """The goals of a page: the first one given is the main one."""
 
     lead: Goal
     all: tuple[Goal, ...]

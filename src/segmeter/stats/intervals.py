@@ -189,7 +189,7 @@ class Resampling:
     def ratio(self, above: npt.ArrayLike, below: npt.ArrayLike) -> Interval:
         """The ratio of two sums over the same targets, with its interval.
 
-        The ratio itself is resampled, so that the limits lie where some resample does.
+        The ratio itself is resampled, so that the limits are values of resamples.
         """
         over, under = (self.sums(values)[:, 0] for values in (above, below))
         value = float(over.sum() / under.sum())
@@ -217,7 +217,7 @@ class Resampling:
 
     @cached_property
     def _weights(self) -> npt.NDArray[Any]:
-        """How often each scene is drawn in each resample; not every statistic asks for it."""
+        """How often each scene is drawn in each resample; not every statistic needs it."""
         return _weights(self.clusters, self.resamples, self._seed)
 
     @cached_property
@@ -261,10 +261,10 @@ def _skewness(left: Floats) -> Floats:
 def share_interval(flags: npt.ArrayLike, clusters: Sequence[Hashable]) -> Interval:
     """A share of targets with Wilson's interval, for what a bootstrap cannot doubt.
 
-    No failure among fifty targets does not mean that there are none: the bootstrap would
-    say [0, 0]. Wilson's limits use the number of targets divided by the design effect
-    (how much more the share varies between scenes than between single targets); when all
-    flags agree it cannot be seen, and the number of scenes is taken.
+    No failure among fifty targets does not mean that there are none: the bootstrap would give [0,
+    0]. Wilson's limits use the number of targets divided by the design effect (how much more the
+    share varies between scenes than between single targets); when all flags agree it cannot be
+    seen, and the number of scenes is taken.
 
     >>> share = share_interval([0] * 50, list(range(50)))
     >>> round(share.low, 3), round(share.high, 3)
@@ -285,7 +285,7 @@ def share_interval(flags: npt.ArrayLike, clusters: Sequence[Hashable]) -> Interv
 
 
 def _effective_size(drawn: Resampling, raised: Floats, share: float) -> float:
-    """How many independent targets would vary as much."""
+    """The number of independent targets with the same variance."""
     targets, scenes = raised.size, drawn.clusters
     plain = share * (1 - share) / targets
     if plain == 0 or scenes < 2:

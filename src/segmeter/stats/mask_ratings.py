@@ -135,8 +135,8 @@ def fit_ratings(ratings: Ratings) -> RatingModel:
     """Fit `score ~ model + (1 | rater) + (1 | rater:model) + (1 | target) + (1 | target:model)`.
 
     REML. The interactions make the test one about new raters and new targets, as a maximal model
-    does (Barr et al. 2013); a factor that no data can tell from the residual is left out. Degrees
-    of freedom by containment: the smaller of raters and targets, less one.
+    does (Barr et al. 2013); a factor that the data cannot separate from the residual is left out.
+    Degrees of freedom by containment: the smaller of raters and targets, less one.
 
     >>> scores = [5, 6, 7, 8, 6, 6, 8, 9]
     >>> found = fit_ratings(Ratings(list("aabbaabb"), list("12121212"), list("12121212"),

@@ -1,6 +1,6 @@
 """Null distributions of statistics under permuted labels, and variance between groups.
 
-Variance components: how much of the spread lies between groups, and how much is chance.
+Variance components: the shares of variance between groups and by chance.
 
 Each group clicks twice or more, with new draws. With n draws per group, the mean square between
 groups B and within them W of one target give the between-group variance (B - W) / n; its mean
@@ -110,7 +110,7 @@ def _squares(table: Floats) -> tuple[Floats, Floats]:
 
 
 def _chance(table: Floats, seed: object) -> float:
-    """How often shuffled draws look as grouped as the real ones (one-sided)."""
+    """How often shuffled draws are as grouped as the real ones (one-sided)."""
     rng = generator("components", seed)
     between, within = _squares(table)
     seen = float((between - within).mean())

@@ -113,7 +113,7 @@ def percentile_interval(group: Group, values: Floats) -> Interval | None:
 def percentiles(value: float, draws: Floats, images: int = 2) -> Interval:
     """A number with the middle 95 % of what resampled sets give.
 
-    No limits without draws, or from a single image, which says nothing about others.
+    No limits without draws, or from a single image, which allows no inference to others.
 
     >>> percentiles(2.0, np.array([1.0, 2.0, np.nan, 3.0])).value
     2.0
@@ -126,7 +126,7 @@ def percentiles(value: float, draws: Floats, images: int = 2) -> Interval:
 def paired_by_draws(value: float, gaps: Floats, targets: int, scenes: int) -> Paired | None:
     """A difference from its values in resampled sets of images; None without any.
 
-    p is two-sided: the share of resamples on the other side of no difference; what was seen
+    p is two-sided: the share of resamples on the other side of no difference; the observed value
     counts as one.
 
     >>> paired_by_draws(2.0, np.array([1.0, 2.0, 3.0]), 9, 3).p

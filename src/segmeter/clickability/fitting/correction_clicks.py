@@ -169,9 +169,9 @@ def recover(seen: Seen, pixels: int) -> Recovered | None:
 def fit_correction_clicks(
     seen: Sequence[Recovered], proxy_errors: Sequence[ProxyError], start: Numbers
 ) -> CorrectionFit:
-    """The numbers that bring the distributions of the three statistics nearest.
+    """The parameters for which the distributions of the three statistics are closest.
 
-    Each seen key is matched with the proxy errors of its kind that are nearest in size. The
+    Each key is matched with the proxy errors of its kind that are nearest in size. The
     size of the jitter stays that of the first round, where masks were available.
     """
     kinds = {s.kind for s in proxy_errors}

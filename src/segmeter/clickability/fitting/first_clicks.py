@@ -344,7 +344,7 @@ def _errors(logs: npt.NDArray[np.float64], cases: Sequence[Case]) -> list[float]
 def cases_of(clicks: Clicks, datasets: Mapping[str, Dataset]) -> list[Case]:
     """First-round targets with at least four clicks: what the published tables would hold.
 
-    The statistics are those of the tables (reading `published`), so that a fit on a study's
+    The statistics are those of the tables (protocol `published`), so that a fit on a study's
     own clicks and one on the published tables mean the same.
     """
     firsts = (s for s in samples_of(clicks, datasets) if s.name.endswith("/first"))

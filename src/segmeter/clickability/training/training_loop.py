@@ -48,7 +48,7 @@ def load_backbone(network: Clickability, path: Path) -> None:
     """Fill the backbone from a checkpoint of MSCAN, SegNeXt, or a clickability network.
 
     Prefixes are dropped, the original's doubled name of the inner convolution is accepted,
-    and tensors of heads are left aside; every tensor of the backbone must be there.
+    and tensors of heads are ignored; every tensor of the backbone must be there.
     """
     backbone = cast(nn.Module, network.encoder_decoder.backbone)
     given = {}
