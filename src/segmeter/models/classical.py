@@ -83,7 +83,7 @@ class GrabCut:
 class RandomWalker:
     """Gives a pixel to the seeds that a random walker from there reaches first.
 
-    Without a box the image's border counts as background, unless a prompt says otherwise.
+    Without a box the image's border is background, unless a prompt marks it as foreground.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class RandomWalker:
 
 
 def _prediction(chance: Map, shape: tuple[int, ...]) -> MaskPrediction:
-    """A probability map of the smaller copy, enlarged when asked for.
+    """A probability map of the smaller copy, enlarged when needed.
 
     Its score is the mean probability inside the mask.
     """

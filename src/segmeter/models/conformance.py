@@ -149,7 +149,7 @@ def drawn_volume(depth: int = 8) -> Volume:
 
 
 class _Trial:
-    """A model that has looked at a scene, and prompts of each kind for it."""
+    """A model with an encoded scene, and prompts of each kind for it."""
 
     def __init__(self, model: Model, scene: Scene) -> None:
         self.model, self.scene, self.before = model, scene, scene.pixels.copy()
@@ -249,7 +249,7 @@ def _together_is_one_by_one(trial: _Trial) -> Iterator[str]:
 
 
 def _same_prediction_always(trial: _Trial) -> Iterator[str]:
-    """Checked after the rules before it have asked for other predictions."""
+    """Checked after the earlier rules, which request other predictions."""
     encoded, requests = trial.encoded, trial.requests()
     first = trial.predictions
     masks = render(encoded, first)

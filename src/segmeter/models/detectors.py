@@ -30,7 +30,7 @@ COCO_CATEGORIES: tuple[int, ...] = tuple(n for n in range(1, 91) if n not in _NE
 class Detection:
     """A box in the image's pixels, its class as the dataset numbers it, and a score.
 
-    The box's corners are as the detector gives them; they may lie a little outside.
+    The box's corners are as the detector gives them; they may be slightly outside.
     """
 
     box: Box
@@ -151,7 +151,7 @@ class YoloxNano(OnnxDetector):
     Parameters
     ----------
     overlap
-        A box goes when a better one of its class has a greater IoU with it.
+        A box is removed if a better one of its class has a greater IoU with it.
     """
 
     about = _card("yolox-nano", "YOLOX-nano 416", "ge2021", "yolox")
@@ -195,7 +195,7 @@ def _letter_box(pixels: Pixels) -> tuple[Array, float]:
 
 
 def _decoded(rows: Array) -> Array:
-    """Corners from what the network says of each cell of its three grids."""
+    """Corners from the network's output for each cell of its three grids."""
     cells = [np.mgrid[: _SIDE // s, : _SIDE // s].reshape(2, -1).T[:, ::-1] for s in _STRIDES]
     strides = np.repeat(_STRIDES, [len(c) for c in cells])[:, None]
     centres = (rows[:, :2] + np.concatenate(cells)) * strides
@@ -206,7 +206,7 @@ def _decoded(rows: Array) -> Array:
 def suppressed(
     boxes: npt.NDArray[np.float64], classes: npt.NDArray[np.intp], overlap: float
 ) -> list[int]:
-    """Which of the boxes `(n, 4)`, best first, stay: none overlaps a better one of its class.
+    """Which of the boxes `(n, 4)`, best first, are kept: none overlaps a better one of its class.
 
     >>> boxes = np.array([[0, 0, 10, 10], [1, 0, 11, 10], [0, 0, 10, 10.0]])
     >>> suppressed(boxes, np.array([0, 0, 1]), 0.5)

@@ -124,7 +124,7 @@ class OnnxSam:
 
 
 class OnnxClicks:
-    """A click network in one graph; options name its inputs and say how they are prepared.
+    """A click network in one graph; options name its inputs and their preprocessing.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ def open_folder(path: Path, **options: Any) -> Any:
 
 
 def described(name: str) -> list[str]:
-    """For a checkpoint file: what was recognised in it, in a few lines; else nothing."""
+    """The network recognised in a checkpoint file, in a few lines; else nothing."""
     path = Path(name.partition("?")[0]).expanduser()
     if path.suffix not in _CHECKPOINTS or not path.is_file():
         return []

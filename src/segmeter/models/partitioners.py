@@ -10,9 +10,9 @@ The frame is halved again and again into 1024 equal boxes, and the lines are num
 the level at which they are drawn, so that joining weaker lines first climbs the tree. A
 measure worth having prefers any segmenter that looks to this one.
 
-Hierarchies by merging start from a fine partition: a criterion says what joining two neighbours
-costs, the cheapest pair is joined until one region is left, and the heights at which regions meet
-become an ultrametric contour map.
+Hierarchies by merging start from a fine partition: a criterion gives the cost of joining two
+neighbours, the cheapest pair is joined until one region is left, and the heights at which regions
+are joined become an ultrametric contour map.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def _lab(scene: Scene) -> npt.NDArray[np.float64]:
 
 
 def _components(down: npt.NDArray[np.bool_], right: npt.NDArray[np.bool_]) -> Numbers:
-    """Components of pixels joined to the one below and to the right where these say so."""
+    """Components of pixels joined to their lower and right neighbours where these flags are set."""
     import cv2
 
     height, width = right.shape[0], down.shape[1]
@@ -293,7 +293,7 @@ class ColourSpread:
     """Ward's criterion: how much the spread of colours inside regions grows.
 
     The root of the growth, as a share of the image, is squeezed into 0..1 so that
-    evenly spaced thresholds are spread over fine and coarse levels alike.
+    evenly spaced thresholds cover fine and coarse levels.
     """
 
     def __init__(self, labels: Numbers, colours: npt.NDArray[np.float64]) -> None:
@@ -348,7 +348,7 @@ def _neighbours(labels: Numbers) -> dict[int, set[int]]:
 
 
 def _join(touching: dict[int, set[int]], first: int, second: int) -> set[int]:
-    """Let `first` take over `second`; what they touch together."""
+    """Merge `second` into `first`; the neighbours of both."""
     for other in touching.pop(second):
         touching[other].discard(second)
         if other != first:
@@ -358,7 +358,7 @@ def _join(touching: dict[int, set[int]], first: int, second: int) -> set[int]:
 
 
 def joined_at(labels: Numbers, criterion: ColourSpread | BoundaryStrength) -> Levels:
-    """For every pair of regions the height at which they meet, cheapest joins first.
+    """For every pair of regions the height at which they are joined, cheapest joins first.
 
     A join is never lower than those before it. Ties go to the pair with smaller numbers.
     """
@@ -417,9 +417,9 @@ def means(labels: Numbers, colours: npt.NDArray[np.float64]) -> npt.NDArray[np.f
 
 
 def contour_map(labels: Numbers, apart: Levels) -> Levels:
-    """The ultrametric contour map of regions i and j that meet at `apart[i, j]`.
+    """The ultrametric contour map of regions i and j that are joined at `apart[i, j]`.
 
-    `(2H + 1, 2W + 1)`; points where lines meet take the strongest, the frame stays 0.
+    `(2H + 1, 2W + 1)`; crossings have the strongest of their lines, the frame is 0.
     """
     height, width = labels.shape
     levels = np.zeros((2 * height + 1, 2 * width + 1), dtype=np.float32)
@@ -432,7 +432,7 @@ def contour_map(labels: Numbers, apart: Levels) -> Levels:
 
 
 def _heights(count: int, joins: list[Join]) -> Levels:
-    """Spread each join's height over all pairs that it brings together."""
+    """Assign each join's height to all pairs that it connects."""
     apart = np.zeros((count, count), dtype=np.float32)
     members: list[list[int]] = [[region] for region in range(count)]
     for first, second, height in joins:

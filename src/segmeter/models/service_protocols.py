@@ -269,7 +269,7 @@ class MonaiLabelScene:
 
 
 def monai_model(model: ServiceModel) -> tuple[str, Mapping[str, Any]]:
-    """Name and description of a MONAI Label server's model: that asked for, or the interactive."""
+    """Name and description of a MONAI Label model: the requested or the interactive one."""
     reply = model.line.call("GET", "/info/")
     try:
         kinds = {str(name): about["type"] for name, about in reply["models"].items()}

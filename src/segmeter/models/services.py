@@ -44,7 +44,7 @@ class ServiceModel:
     address
         `http://host:port` and a path where the service has one.
     protocol
-        `segmeter` (what `segmeter models serve` speaks), `label-studio` or `cvat` for images;
+        `segmeter` (of `segmeter models serve`), `label-studio` or `cvat` for images;
         `monai-label` or `nninteractive` (its own server, or that of its 3D Slicer extension) for
         volumes.
     timeout

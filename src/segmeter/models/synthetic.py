@@ -79,7 +79,7 @@ class Noisy:
 
 @catalogue.models.add("synthetic-stubborn", "returns the same box for every prompt")
 class Stubborn:
-    """Shows the middle of the scene whatever the prompts are."""
+    """Returns the middle of the scene for all prompts."""
 
     card = ModelCard("synthetic-stubborn", "returns the same box for every prompt", _ABILITIES)
     synthetic = True

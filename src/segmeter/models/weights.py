@@ -1,8 +1,8 @@
-"""Weights: where they lie, what they are, and reading them without running anything.
+"""Weights: finding and identifying them, and reading them without executing anything.
 
 A model's files are looked for in the folder given (its sub-folder or file of the model's name,
-or itself), then in segmeter's own cache and in the hub's cache. `SEGMETER_WEIGHTS` stands for the
-folder only where none is given. Nothing is downloaded here: `segmeter fetch NAME` does that.
+or itself), then in segmeter's own cache and in the hub's cache. `SEGMETER_WEIGHTS` is the folder if
+none is given. Nothing is downloaded here: `segmeter fetch NAME` does that.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def files(path: Path) -> list[Path]:
 def fingerprint(path: Path) -> str:
     """A digest of the weight files' contents; nothing for weights that are not here.
 
-    That of large files is kept while they stand: as long as size, time, inode and device do.
+    That of large files is cached while size, time, inode and device are unchanged.
     """
     return digest_of(files(path)) if path != ABSENT else ""
 
@@ -271,7 +271,7 @@ def by(shape: tuple[int, ...]) -> str:
 
 
 def sizes_of(tensors: Mapping[str, Any]) -> Sizes:
-    """Shapes by name; what is no tensor has none and fits nowhere."""
+    """Shapes by name; other values than tensors have none and never fit."""
     return {name: tuple(getattr(value, "shape", ())) for name, value in tensors.items()}
 
 

@@ -112,7 +112,7 @@ class Masks:
 
 
 class Encoded(Masks):
-    """Finished masks that are kept as run lengths until they are asked for."""
+    """Finished masks that are kept as run lengths until needed."""
 
     @property
     def finished(self) -> tuple[Mask, ...]:
@@ -256,7 +256,7 @@ def _answered(encoded: EncodedScene, clicks: Points, options: Options) -> Candid
 def passes(
     scores: Single, stability: Single, areas: Whole, shape: tuple[int, int], options: Options
 ) -> npt.NDArray[np.bool_]:
-    """Which candidates score high, hold still and cover little enough."""
+    """Candidates with a high score, a stable mask and a small enough area."""
     usual = 0.95 if options.protocol == "corrected" else math.inf
     covers = usual if options.covers is None else options.covers
     passed = areas < covers * shape[0] * shape[1]

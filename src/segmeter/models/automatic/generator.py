@@ -1,8 +1,8 @@
 """The generator: grids of clicks in, masks of everything out.
 
-The order of the steps is that of Segment Anything; what a step would throw away is thrown
-away before it costs anything: areas and boxes come from low-resolution maps without enlarging
-them, and only masks that survive every suppression are drawn.
+The order of the steps is that of Segment Anything; what a step would discard is discarded as early
+as possible: areas and boxes come from low-resolution maps without enlarging them, and only masks
+that survive every suppression are drawn.
 
     Kirillov et al. Segment anything. ICCV 2023, supplement B.
 """
@@ -65,8 +65,8 @@ class AutomaticMask:
     def record(self, protocol: ProtocolName = "published") -> dict[str, Any]:
         """The record of SAM's generator, masks as COCO's text.
 
-        `published` gives width and height one short; `corrected` counts pixels, and says
-        whether the mask was cleaned.
+        `published` gives width and height one short; `corrected` counts pixels, and records whether
+        the mask was cleaned.
         """
         left, top, right, bottom = self.box
         more = int(protocol == "corrected" and self.mask.area > 0)
@@ -186,7 +186,7 @@ class Automatic:
     protocol
         `published`: as SAM's code, faults included; `corrected`: see the documentation.
     device, dtype, weights
-        Handed to the model.
+        Passed to the model.
     """
 
     other_names = _NAMES_OF_SAM  # options of Meta's generators, for a hint

@@ -67,7 +67,7 @@ class Options:
         `three` masks for each point, or the `single` one of a model that takes a point for
         unambiguous (the paper's ablation).
     batch
-        Points that are asked at once; changes memory (a processor holds up to 0.8 MB each),
+        Points per batch; changes memory (a processor holds up to 0.8 MB each),
         never results.
     grids
         Own grids instead, one a layer: `(n, 2)` of x and y in 0..1.
@@ -212,7 +212,7 @@ def crops_of(shape: tuple[int, int], layers: int, overlap: float) -> list[Crop]:
 
 
 def checked_crops(shape: tuple[int, int], layers: int, overlap: float) -> list[Crop]:
-    """Crops that can be looked at: none is empty, none was meant larger than the image."""
+    """Valid crops: none is empty, none is larger than the image."""
     height, width = shape
     crops = crops_of(shape, layers, overlap)
     if layers and overlap > 1:

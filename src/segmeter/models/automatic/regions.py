@@ -17,8 +17,8 @@ the mask's outer boundary counts, and the strongest mask wins at each pixel.
 `published` follows the public reproduction: zeros around the image, so the frame is an edge
 wherever a mask touches it; a boundary two pixels wide; the map stretched from its lowest to
 its highest value. `corrected` repeats the outermost pixels, takes the pixels just outside the mask,
-and keeps the gradient of the mask that won, which tells the direction across the edge: on a
-crest the map's own gradient vanishes.
+and keeps the gradient of the mask that won, which gives the direction across the edge: on a crest
+the map's own gradient vanishes.
 """
 
 from __future__ import annotations

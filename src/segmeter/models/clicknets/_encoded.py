@@ -1,6 +1,6 @@
 """An image encoded by a click network: RITM's predictor, many sessions at a time.
 
-What a session remembers is the last map of probabilities and the box it zoomed in on.
+The state of a session is the last map of probabilities and the box of its zoom.
 Sessions whose inputs have the same size go through the network together.
 """
 
@@ -127,7 +127,7 @@ class ClickNetEncodedScene:
     def _encode_again(
         self, sessions: list[Session], maps: list[Tensor]
     ) -> tuple[list[Session], list[Tensor]]:
-        """Small objects are predicted once more, zoomed in, when the rule says so."""
+        """Small objects are predicted again, zoomed in, if the rule requires it."""
         zoom = self.settings.zoom
         again = [i for i, s in enumerate(sessions) if zoom.encodes_again(maps[i], s.box)]
         for i in again:
@@ -141,7 +141,7 @@ class ClickNetEncodedScene:
 
 
 def batches(sessions: Sequence[Session]) -> list[list[int]]:
-    """Which sessions go through the network together: equal input sizes, not too many."""
+    """Batches of sessions: equal input sizes, not too many."""
     groups = grouped(range(len(sessions)), lambda i: sessions[i].frame.input)
     parts: list[list[int]] = []
     for (height, width), members in groups.items():

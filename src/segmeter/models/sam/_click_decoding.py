@@ -1,9 +1,9 @@
 """Single clicks, thousands on one embedding and scored there, and clicks that a gradient moves.
 
-The decoder's passes are large, in half precision where asked and compiled by torch on a GPU.
-Candidates at the points of a grid are logits: on a processor these are handed to the kernel that
-looks along contours; on a GPU they stay there and are enlarged there, and only counts, boxes and
-finished bits leave it.
+The decoder's passes are large, in half precision on request and compiled by torch on a GPU.
+Candidates at the points of a grid are logits: on a CPU these go to the kernel that follows
+contours; on a GPU they stay and are enlarged there, and only counts, boxes and finished bits leave
+it.
 """
 
 from __future__ import annotations
@@ -171,10 +171,10 @@ def single_click_scores(
         By default float16 on CUDA, else float32, in which masks are those of `predict`. Of
         3111 clicks with MobileSAM on GrabCut's first images, IoU changed by 1e-5 in the
         median and by 6e-4 at most in 99 %. Where the model can hardly decide which of its
-        masks to show, a click may get another one (0.17 in one case). bfloat16 decides
-        otherwise at one click in a hundred, so it is not used (perf/click_response.py --error).
+        masks to show, a click may get another one (0.17 in one case). bfloat16 differs at one click
+        in a hundred, so it is not used (perf/click_response.py --error).
     compiled
-        Let torch compile decoder and judge; worth it from some ten thousand clicks on.
+        Let torch compile decoder and judge; worthwhile from about ten thousand clicks on.
     """
     if encoded.embedding.quality is not None:
         return None
@@ -304,7 +304,7 @@ def candidates(
 ) -> Logits:
     """The masks of each lone click `(y, x)` whose score is above a number, as logits.
 
-    `tokens` say which of the decoder's masks: the three of a lone click, or 0, the one of an
+    `tokens` selects among the decoder's masks: the three of a lone click, or 0, the one of an
     unambiguous prompt; there is no fall-back to another.
     """
     device, dense = encoded.network.device, encoded.network.prompts.no_mask()

@@ -1,12 +1,12 @@
 """SAM's decoder as captured CUDA graphs: one replay in place of some hundreds of launches.
 
-A round of a session asks for one to a few masks, and launching the decoder's kernels takes
+A round of a session needs one to a few masks, and launching the decoder's kernels takes
 longer than running them. A graph, from the points to which mask is shown, is captured for each
 batch size, number of tokens and kind of dense prompt, and serves all scenes of a network: the
-scene's embedding is copied into the graph's own buffers, 16 MB on the device, when another scene
-is asked about. The kernels are those of the eager way on the same shapes, so answers are equal
-bit for bit (tests/models/sam/test_cuda_graphs.py). On an H200 a round of one request is 3.5 times
-as fast; the encoders, 1.5 to 1.8 times as fast at most, are not captured (perf/decoder_paths.py).
+scene's embedding is copied into the graph's own buffers, 16 MB on the device, when another scene is
+requested. The kernels are those of the eager way on the same shapes, so answers are equal bit for
+bit (tests/models/sam/test_cuda_graphs.py). On an H200 a round of one request is 3.5 times as fast;
+the encoders, 1.5 to 1.8 times as fast at most, are not captured (perf/decoder_paths.py).
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class DecoderGraphs:
     ) -> Decoded | None:
         """Logits, scores, which mask is shown and what of it is fed back, on the device.
 
-        None where the eager way must do: seldom asked for, or mixed.
+        None for the eager path: for rare or mixed shapes.
         """
         known = [mask for mask in masks if mask is not None]
         if len(masks) > MOST_TOGETHER or len(known) not in (0, len(masks)):

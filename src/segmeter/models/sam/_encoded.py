@@ -263,7 +263,7 @@ class SamEncodedScene:
     def groups(self, sizes: Sequence[int]) -> Iterator[list[int]]:
         """Requests with equally many tokens, which share a decoder pass.
 
-        On a processor one by one is fastest (perf/answers.py).
+        On a CPU one by one is fastest (perf/answers.py).
         """
         return of_equal_size(sizes, 1 if self.network.device.type == "cpu" else 64)
 

@@ -66,8 +66,8 @@ class Policy:
     the single mask, as MedSAM was trained, `best` the best of three. `points`: `published`
     scales pixel indices, `corrected` pixel centres.
 
-    IntRaBench adds three: a `threshold` of 0.5 on SAM's logits where 0 is meant, `sigmoid`
-    of the logits handed back as mask prompt, and boxes whose last pixel is the one beyond.
+    IntRaBench adds three: a `threshold` of 0.5 on SAM's logits where 0 is meant, `sigmoid` of the
+    logits passed back as mask prompt, and boxes that end one pixel too late.
     """
 
     masks: Masks | Literal["single", "best"] = "published"

@@ -36,7 +36,7 @@ Colour = tuple[float, float, float]
 def channels(pixels: Pixels, device: torch.device) -> Tensor:
     """`(H, W, 3)` as `(1, 3, H, W)` float32 on the device.
 
-    Of grey pixels that only pretend to have three channels, one is sent.
+    Of grey pixels stored in three channels, one channel is sent.
     """
     given = pixels[:, :, :1] if pixels.strides[2] == 0 else pixels
     there = torch.from_numpy(np.array(given, order="C")).to(device)
@@ -69,7 +69,7 @@ def padded(x: Tensor, side: int) -> Tensor:
 class Squeezed:
     """Position of an image's pixels in the network's square input.
 
-    SAM 2's way: the image fills the square, whatever its aspect.
+    As SAM 2: the image is stretched to the square.
     """
 
     shape: tuple[int, int]

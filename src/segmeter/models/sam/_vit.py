@@ -84,7 +84,7 @@ class SamVit(nn.Module):
 class VitBlock(nn.Module):
     """Attention, then a perceptron with a parallel adapter; maps are `(B, H, W, C)`.
 
-    Cells know their distance up to `reach`, or, with 0, nothing of it. `layers` are the names of
+    Relative positions up to `reach`; 0 for none. `layers` are the names of
     the perceptron's two layers.
     """
 
@@ -196,7 +196,7 @@ def _neck(width: int, out: int, convolution: type[nn.Conv2d | nn.Conv3d]) -> nn.
 def in_windows(x: Tensor, sides: Sequence[int], attend: Callable[[Tensor], Tensor]) -> Tensor:
     """A map `(B, ..., C)` attended window by window `(n, *sides, C)`, which may halve its sides.
 
-    Windows reach past the map; what they find there are zeros, and they count.
+    Windows reach past the map, where zeros are padded, which count.
     """
     batch, *sizes, channels = x.shape
     pads = [p for n, side in zip(sizes[::-1], sides[::-1], strict=True) for p in (0, -n % side)]

@@ -57,12 +57,12 @@ class Sam(weight_files.CheckpointModel):
     device, dtype
         `auto`, `cpu`, `cuda`...; `float32`, `bfloat16` or `float16`.
     masks, points
-        `published` or `corrected`: which mask is shown, and where in a pixel a click lies;
-        `masks=zeroshot` does as Segment Anything's own evaluation, not as click benchmarks.
+        `published` or `corrected`: which mask is shown, and the position of a click within a pixel;
+        `masks=zeroshot` follows Segment Anything's own evaluation instead of click benchmarks.
     resize
-        How the first SAM's image is brought to size: in `float`, as click benchmarks do, or
+        How the first SAM's image is resized: in `float`, as click benchmarks do, or
         by `pillow` in 8 bits, as Meta's own predictor does (the default of `masks=zeroshot`).
-        Later SAMs know `float` only.
+        Later SAMs have `float` only.
     """
 
     def __init__(

@@ -2,9 +2,9 @@
 
 `hand-over` prompts an image model in each frame with its mask of the frame before, which may be
 moved along the optical flow first; `flow` does no more than that. A prompted frame is segmented
-by the image model. Each frame is encoded once for all objects, users and protocols; what followed
-from the same prompts is not computed again. A function of frames and prompts, or masks of another
-program, are trackers as well.
+by the image model. Each frame is encoded once for all objects, users and protocols; predictions for
+the same prompts are reused. A function of frames and prompts, or masks of another program, are
+trackers as well.
 """
 
 from __future__ import annotations
@@ -342,7 +342,7 @@ class FunctionTracker:
 class RecordedMasks:
     """Masks of a folder, `SEQUENCE/00000.png` with one value per object, or 0 and 255.
 
-    The object is the one that most of the positive prompts lie on.
+    The object is the one with most of the positive prompts.
     """
 
     def __init__(self, path: str) -> None:

@@ -46,7 +46,7 @@ _KINDS = {
 class MemoryTracker:
     """A video network of transformers, from the folder `weights` or as the ready `network`.
 
-    Embeddings of frames take at most `memory_mb`; what does not fit is computed again.
+    Embeddings of frames take at most `memory_mb`; others are computed again.
     """
 
     def __init__(

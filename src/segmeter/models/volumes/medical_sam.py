@@ -89,7 +89,7 @@ class MedicalSam(CheckpointModel):
         return MedicalNetwork(self.name, self._device, self.dtype).filled(self._checkpoint())
 
     def _checkpoint(self, *, headers_only: bool = False) -> Checkpoint:
-        """The weights, which must be of this kind; MedSAM's cannot be told from SAM ViT-B's."""
+        """The weights, which must be of this kind; MedSAM's and SAM ViT-B's look the same."""
         from segmeter.models.checkpoints import read_checkpoint
 
         found = read_checkpoint(self.weights_path, headers_only=headers_only)

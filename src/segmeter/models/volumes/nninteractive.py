@@ -3,7 +3,7 @@
 The package keeps the state of one session; a view replays prompts into it, one prediction
 per prompt, and continues from its state when a request only adds prompts. Its checkpoint
 is opened here first, as tensors and plain values only, and its plans may name networks only:
-the package itself would unpickle the one and import whatever the other names.
+the package itself would unpickle the former and import what the latter name.
 """
 
 from __future__ import annotations

@@ -114,9 +114,9 @@ class SamMed3dEncodedScene:
         return tuple(min(max(round((p + 0.5) * m / n - 0.5), 0), m - 1) for p, n, m in pairs)
 
     def lost_prompts(self, rounds: Sequence[Sequence[Prompt]]) -> list[int]:
-        """How many prompts of each round the network does not get.
+        """Number of prompts of each round that the network does not get.
 
-        The first round's points fix the cube; what lies outside is lost. Published hands on
+        The first round's points fix the cube; prompts outside it are lost. `published` passes on
         one point per round.
         """
         lost, cube = [], None

@@ -87,7 +87,7 @@ class SegVolEncodedScene:
         return [MaskPrediction(self._one(request.prompts)) for request in requests]
 
     def lost_prompts(self, rounds: Sequence[Sequence[Prompt]]) -> list[int]:
-        """How many prompts of each round lie where everything is dark: the crop has them not."""
+        """Number of prompts of each round in dark areas, which are outside the crop."""
         values, origin = self._cropped
 
         def survives(prompt: Prompt) -> bool:

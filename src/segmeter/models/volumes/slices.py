@@ -5,7 +5,7 @@ see the front at the top and the patient's right on the left: the slice turned b
 
 Grey values, how voxels become what a network for images was trained on: `published` is what
 IntRaBench does for each family, faults included: CT is clipped like MR, and medical networks see
-only the voxels above 0. `corrected` goes by the modality of the channel: CT is shown in a window of
+only the voxels above 0. `corrected` uses the modality of the channel: CT is shown in a window of
 Hounsfield units, everything else (PET and MR too) between percentiles of what is not background.
 """
 
@@ -118,10 +118,10 @@ def turned_mask(mask: Mask) -> Mask:
 class SliceStore:
     """Encoded scenes by content; the least recently used is dropped when the budget is full.
 
-    The key is the slice as its model sees it, so that no slice is ever answered on the embedding
-    of another patient, and two protocols that prepare a slice alike share it.
+    The key is the slice as its model sees it, so that no slice uses the embedding of another
+    patient, and two protocols with the same preprocessing share it.
 
-    `looks` counts how often a slice was looked at: tests and speed tables ask for it.
+    `looks` counts the encodings of slices, for tests and speed tables.
     """
 
     def __init__(self, budget_bytes: int) -> None:
@@ -197,7 +197,7 @@ PREPARATIONS: Mapping[str, Preparation] = {
 
 
 def preparation_of(family: str, protocol: ProtocolName) -> Preparation:
-    """How slices are prepared for a family of networks."""
+    """Preprocessing of slices for a family of networks."""
     published = PREPARATIONS.get(family, PREPARATIONS["sam"])
     if protocol == "published":
         return published
@@ -207,7 +207,7 @@ def preparation_of(family: str, protocol: ProtocolName) -> Preparation:
 
 
 class PreparedSlices:
-    """A volume's slices as 0..255; a slice is prepared when it is asked for.
+    """A volume's slices as 0..255; a slice is prepared when it is needed.
 
     >>> voxels = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
     >>> PreparedSlices(voxels, Preparation("slice", "round")).slice(1)[0]
@@ -226,7 +226,7 @@ class PreparedSlices:
 
     @property
     def modality(self) -> str:
-        """As the data says, or CT where the voxels tell; empty where nothing does."""
+        """From the data, or CT by the voxel values; empty if unknown."""
         return self._modality or ("CT (by its voxels)" if looks_like_ct(self.voxels) else "")
 
     @cached_property
@@ -290,21 +290,21 @@ class Heard:
     Attributes
     ----------
     asked
-        Its prompts as they were asked, oldest first.
+        Its prompts as they were requested, oldest first.
     passed
-        The same as they were handed on: IntRaBench's code lists the newest round first.
+        The same as they were passed on: IntRaBench's code lists the newest round first.
     """
 
     asked: Several = ()
     passed: Several = ()
 
     def repeated_in(self, prompts: Several) -> bool:
-        """Whether prompts begin with all that was heard, and say something new."""
+        """Whether prompts begin with all earlier ones, and add new ones."""
         known = len(self.asked)
         return 0 < known < len(prompts) and prompts[:known] == self.asked
 
     def newest_first(self, prompts: Several) -> Several:
-        """Those not heard yet, then what was handed on; all, when earlier ones are not said again.
+        """The new ones, then those passed on; all, if earlier ones are not repeated.
 
         >>> from segmeter.core.prompts import Click
         >>> first, second = Click((1, 1, 1)), Click((2, 2, 2))

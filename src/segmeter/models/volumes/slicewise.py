@@ -1,7 +1,7 @@
 """`slicewise`: any model for images on a volume, axial slice by axial slice.
 
-A slice is looked at when the first prompt falls into it, and never again while memory
-lasts: not for another target, user, step or protocol that prepares it alike.
+A slice is encoded when it gets its first prompt, and not again while memory lasts, for any target,
+user, step or protocol with the same preprocessing.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class SliceState:
     masks
         The newest mask of every slice that was predicted.
     inner
-        What the inner model wants back, of the same slices.
+        The inner model's states of the same slices.
     called
-        Slices of the last prediction: the published loop keeps only those.
+        Slices of the last prediction; the published loop keeps only those.
     heard
         The prompts of the predictions so far.
     """
@@ -103,7 +103,7 @@ class SlicewisePrediction:
 
     @cached_property
     def slices(self) -> Mapping[int, Mask]:
-        """All masks by slice, rendered when first asked for."""
+        """All masks by slice, rendered when first needed."""
         shown = list(self.answers.values())
         masks = [] if self.renderer is None else render(self.renderer, shown)
         turned = map(turned_mask, masks) if self.encoded.upright else masks
@@ -132,7 +132,7 @@ class _Prepared(dict[ProtocolName, PreparedSlices]):
 
 @capable(FollowsProtocol, KeepsState)
 class SliceEncodedScene:
-    """A volume of which slices are looked at when they are first asked for.
+    """A volume whose slices are encoded when first needed.
 
     In `corrected` the model sees slices as radiologists do, the front at the top and the patient's
     right on the left; in `published`, as in the paper, rotated by 180 degrees.
@@ -195,7 +195,7 @@ class SliceEncodedScene:
         return tuple(turned(p, self.shape[1:]) if self.upright else p for p in prompts)
 
     def keeps_state(self, prompts: tuple[Prompt, ...], protocol: ProtocolName) -> bool:
-        """Always: which slice's memory goes back is settled slice by slice."""
+        """Always: the state to pass back is chosen slice by slice."""
         return True
 
     def _looked_at(self, slices: Sequence[int]) -> list[EncodedScene]:
@@ -238,7 +238,7 @@ class SliceEncodedScene:
         return Image(self.volume.dataset, f"{self.volume.id} slice {z}", colour, shown)
 
     def _heard(self, request: Request) -> Heard:
-        """All prompts of an ask, and those handed on; published lists the newest round first."""
+        """All prompts of a request, and those passed on; `published` has the newest first."""
         heard, prompts = _state(request).heard, request.prompts
         return Heard(prompts, prompts if self.upright else heard.newest_first(prompts))
 
