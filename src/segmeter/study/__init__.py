@@ -1,4 +1,4 @@
-"""Studies with real people: where they click, what they think of masks, how they segment."""
+"""Studies with real people: where they click, how they rate masks, how they segment."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def choose(
 ) -> list[Candidate]:
     """The rarest candidates, no two of one scene (or target); `order` breaks ties.
 
-    `conditions`, where given, says the condition of each place in turn.
+    `conditions`, if given, has the condition of each place in turn.
 
     >>> from types import SimpleNamespace as Row
     >>> a, b = (Row(id=i, scene="dog", condition="m", given=n) for i, n in (("a", 2), ("b", 1)))

@@ -232,7 +232,7 @@ def change(connection: sa.Connection, table: sa.Table, id: str, **values: Any) -
 
 
 def latest_answers() -> sa.Subquery:
-    """The answer that stands for each trial: the last one that was given."""
+    """The valid answer of each trial: the last one given."""
     last = (
         sa.select(answers.c.trial, sa.func.max(answers.c.number).label("number"))
         .where(answers.c.kind == "answer")

@@ -248,12 +248,12 @@ def step_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]]
 
 
 def participant_columns(identifiers: bool = False) -> list[str]:
-    """Columns of the list of participants; identifiers of the platform only where asked for."""
+    """Columns of the list of participants; identifiers of the platform only on request."""
     return [*_OF_PERSON, "platform"] if identifiers else list(_OF_PERSON)
 
 
 def participant_rows(connection: sa.Connection, plan: Plan) -> Rows:
-    """One row per participant: what they did, how long it took, their flags, whether to pay."""
+    """One row per participant: answers, time, flags, and whether to pay."""
     trials = list(trial_rows(connection, plan))
     screened = screen_people(plan, trials)
     given = [row for row in trials if row["answered"] is not None and not row["training"]]
@@ -325,7 +325,7 @@ _PACKAGES = ("segmeter", "numpy", "scipy", "fastapi", "pydantic", "sqlalchemy")
 
 
 def archive(study: RunningStudy, *, identifiers: bool = False) -> bytes:
-    """One zip file to deposit; identifiers of the recruiting platform only where asked for."""
+    """One zip file to deposit; identifiers of the recruiting platform only on request."""
     packed = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder, study.database.snapshot() as connection:
         files = export(connection, study.plan, study.stimuli, Path(folder), identifiers=identifiers)

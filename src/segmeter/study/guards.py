@@ -221,7 +221,7 @@ class Gate:
 
 
 def _bounded(receive: Receive) -> Callable[[], Awaitable[Message]]:
-    """Read a body up to the limit, whatever length it claims."""
+    """Read a body up to the limit, whatever its stated length."""
     seen = 0
 
     async def bounded() -> Message:

@@ -210,7 +210,7 @@ def _record(each: Interaction, scene: Scene, rounds: int) -> Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class _Participant:
-    """The name of a participant in a run; it cannot be asked for further prompts."""
+    """The name of a participant in a run; it cannot give further prompts."""
 
     name: str
 

@@ -46,8 +46,8 @@ _ENDED, _BUSY = 423, 429
 class SimulatedPerson:
     """A simulated participant at a browser; every request is timed.
 
-    `persistent` people send again what was not acknowledged, as the page does. `clicking` says
-    where to click with a model in the loop.
+    `persistent` people send again what was not acknowledged, as the page does. `clicking` chooses
+    the clicks with a model in the loop.
     """
 
     address: str

@@ -143,7 +143,7 @@ def last_answer(connection: sa.Connection, batch: str) -> float:
 
 
 def stored(connection: sa.Connection, trial: str) -> dict[str, Any] | None:
-    """The answer that stands for a trial."""
+    """The valid answer of a trial."""
     a = db.answers.c
     asked = sa.select(a.body).where(a.trial == trial, a.kind == "answer")
     found = connection.execute(asked.order_by(a.number.desc()).limit(1)).scalar()

@@ -1,4 +1,4 @@
-"""A running study: who may do what next, and what is stored."""
+"""A running study: permitted steps, and storing them."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ class RunningStudy:
             return records.own_trial(connection, person["id"], trial)
 
     def note_fetched(self, trial: str, name: str) -> None:
-        """Remember that an image was sent, for the flag `unseen`."""
+        """Record that an image was sent, for the flag `unseen`."""
         with self._lock:
             if len(self._fetched) > _MOST_REMEMBERED:
                 self._fetched.clear()
@@ -278,7 +278,7 @@ class RunningStudy:
         return self._after(person)
 
     def end(self, person: Row) -> None:
-        """The participant is done; refused before anything was handed in."""
+        """The participant is done; refused before anything was submitted."""
         with self.database.writing() as connection:
             if not assignment.ended_batches(connection, person["id"]):
                 raise Refused(409, "finish a round first")

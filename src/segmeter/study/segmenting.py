@@ -71,7 +71,7 @@ class Segmenting:
         self._ahead = ThreadPoolExecutor(1, thread_name_prefix="encode-ahead")
 
     def prepare(self, batch: str, place: int = 0) -> None:
-        """Encode a batch's next scenes while the participant is still looking or reading."""
+        """Encode a batch's next scenes while the participant is still busy."""
         self._ahead.submit(self._encode_ahead, batch, place)
 
     def step(self, person: Row, trial: str, request: Step) -> dict[str, Any]:

@@ -104,7 +104,7 @@ class Visit:
             raise Refused(403, "this page is out of date; load it again")
 
     def language(self, chosen: str = "") -> str:
-        """The language asked for now, or chosen before, or the browser's, or the plan's first."""
+        """The requested language, or the one chosen before, the browser's, or the plan's first."""
         accepted = self.request.headers.get("accept-language", "")[:200].split(",")
         before = chosen or (self.known["language"] if self.known else "")
         asked = [self.request.query_params.get("language", ""), before]
@@ -146,7 +146,7 @@ class Visit:
             raise Refused(429, "too many attempts from here; wait a moment")
 
     def keep_session(self, answer: Response, session: str) -> None:
-        """Hand the session to the browser; an empty one makes it forget."""
+        """Send the session cookie to the browser; an empty session deletes it."""
         seconds = _THIRTY_DAYS if session else 0
         keep_cookie(self.request, answer, COOKIE, session, seconds, self.base or "/", "lax")
 

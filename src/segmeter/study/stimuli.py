@@ -40,7 +40,7 @@ _MOST_VOXELS = 1 << 27
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A scene as shown, and the masks of its targets, shrunk alike.
+    """A scene as shown, and the masks of its targets at the same scale.
 
     Pixels are `(H, W, 3)`. A volume is shown by the viewer of reports; timed screens show the axial
     slice with most of the target as radiologists see it, named in `slices`, and a target's mask is
@@ -114,7 +114,7 @@ class Stimuli:
 
     @cached_property
     def volumes(self) -> bool:
-        """Whether participants go through slices."""
+        """Whether participants scroll through slices."""
         first = (*self.plan.data.scenes, *self.dataset.scenes())[0]
         return bool(self.dataset.load(first).header.kind == "volume")
 

@@ -53,7 +53,7 @@ def distance_to(mask: Mask, y: float, x: float) -> float:
 
 
 def answer_flags(plan: Plan, stimuli: Stimuli, task: Task, body: Mapping[str, Any]) -> Flags:
-    """Everything that the rules say about one answer; `bad` lists the flags that are raised."""
+    """The result of the rules for one answer; `bad` lists the flags that are raised."""
     given, server = body["given"], body["server"]
     found: Flags = {}
     if "x" in given:
@@ -233,8 +233,7 @@ def _agreement(rows: Rows) -> dict[str, tuple[float, int]]:
 def _outliers(agreement: Mapping[str, tuple[float, int]], least: float) -> set[str]:
     """Raters below `least` who are also far below the usual agreement of the study.
 
-    Both are needed: where masks are hard to tell apart all raters agree little, and none of them
-    is careless.
+    Both are needed: if masks hardly differ all raters agree little, and none of them is careless.
     """
     if len(agreement) < 3:
         return set()

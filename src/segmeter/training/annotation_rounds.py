@@ -237,7 +237,7 @@ def _loss(members: Sequence[Asked], logits: Tensor, scores: Tensor, kind: ScoreL
 
 
 def _trained_masks(one: AnnotatedObject, request: Request) -> list[slice]:
-    """Which of the four masks are trained: those that the model would show here.
+    """The masks to train among the four: those that the model would show here.
 
     The three for an ambiguous prompt, the single one after several prompts; both where the
     click benchmarks show them otherwise (the first SAM always one of three, SAM 2 the single).

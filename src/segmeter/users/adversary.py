@@ -2,13 +2,12 @@
 
 By gradient is the attack of TETRIS: start at the centre click, take ten steps of Adam against a
 Dice loss with a penalty for leaving the error region, and keep the best click seen that is still a
-fair one. `published` follows the authors' code; `corrected` repairs what is wrong with it:
-
-- steps and clicks live in one frame, and a click is a whole pixel of the image;
+fair one. `published` follows the authors' code; `corrected` fixes its flaws: - steps and clicks
+have one frame, and a click is a whole pixel of the image;
 - a click is fair when its pixel is wrong, judged and not clicked before, and its disc lies
   no more than 5 % further out than the start's (the original's allowance compounds);
-- what decides is IoU of what the model really shows, ignored pixels left out;
-- the start is kept unless something beats it, so the worst click is never better and the
+- the criterion is IoU of the shown mask, without ignored pixels;
+- the start is kept unless a click beats it, so the worst click is never better and the
   best never worse than the centre click.
 
 A. Moskalenko et al., "TETRIS: Towards Exploring the Robustness of Interactive
@@ -80,7 +79,7 @@ def dice_loss(logits: Tensor, ground_truth: Tensor) -> Tensor:
 
 
 def disc_sum(point: Tensor, plane: Tensor, radius: float = DISC) -> Tensor:
-    """Sum of a map under a soft disc; only the pixels near the disc are looked at.
+    """Sum of a map under a soft disc; only pixels near the disc are read.
 
     The disc covers a pixel at distance d by `clip(radius + 1/2 - d, 0, 1)`; its centre is
     kept inside the map.
@@ -103,7 +102,7 @@ def disc_sum(point: Tensor, plane: Tensor, radius: float = DISC) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One click that was tried: what came of it, and whether it became the choice."""
+    """One tried click: its IoU, and whether it was chosen."""
 
     point: Place
     iou: float

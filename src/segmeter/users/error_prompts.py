@@ -1,6 +1,6 @@
 """Prompts in the error region: centre clicks, random clicks, scribbles, Segment Anything's points.
 
-For Segment Anything's points the whole error is looked at, all its components together, and a pixel
+Segment Anything's points use the whole error, all its components together, and a pixel
 may be clicked twice; the click benchmarks' robot (`centre-click`) never clicks a pixel again.
 """
 
@@ -69,7 +69,7 @@ def _chosen(mask: Mask, protocol: ProtocolName, missed: Depth, added: Depth) -> 
 
 
 class Teamed:
-    """A user who is asked through a team, alone or with others."""
+    """A user who is called through a team, alone or with others."""
 
     __slots__ = ()
     team: ClassVar[Team]

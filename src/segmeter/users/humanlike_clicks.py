@@ -51,7 +51,7 @@ class _FromMap(Teamed):
         raise NotImplementedError
 
     def after(self, found: Found, draws: Draws) -> Draw | None:
-        """The draw that a user wants; None to accept the mask."""
+        """The draw of a user; None to accept the mask."""
         now, wish = found.observation, self.wish(found.observation)
         if found.click is None or wish is None:
             return None
@@ -73,7 +73,7 @@ class _FromMap(Teamed):
 class ClickingGroup(_FromMap):
     """Clicks drawn from one group of the clickability map of what is wrong.
 
-    Which side is corrected, false negatives or false positives, is the centre click's choice. In
+    The centre click's rule chooses whether false negatives or false positives are corrected. In
     the protocol `published` groups are cut by value and draws follow the original's stream of
     numbers; `corrected` cuts exact tenths and draws from the session's own generator.
     """

@@ -63,7 +63,7 @@ def run_sessions(
 ) -> list[Trajectory]:
     """Simulate sessions together, judged by the plan's measures; `options` go to `simulate`.
 
-    Where the plan asks for it, the clicks of whole sessions are given in other orders too.
+    If the plan requests it, the clicks of whole sessions are also given in other orders.
     """
     judge = judge_by(plan.measures, scene.header.spacing_mm, plan.options)
     threads = ThreadPoolExecutor(plan.threads) if plan.threads > 1 else nullcontext()
@@ -184,7 +184,7 @@ def _extent(target: Target) -> dict[str, int | None]:
 
 
 def whole_path(target: Target, spacing_mm: Sequence[float] | None = None) -> float:
-    """The length of a target's contour in the unit of `redrawn-path`: what drawing it costs."""
+    """The length of a target's contour in the unit of `redrawn-path`: the cost of drawing it."""
     redrawn = mask_measure("redrawn-path", spacing_mm)
     return redrawn(target.mask, Mask.empty(target.mask.shape), target.ignore)
 
@@ -203,7 +203,7 @@ def target_columns(scene: Scene, target: Target) -> Row:
 def mask_of(row: Row, shape: tuple[int, ...]) -> Mask:
     """The mask that a row keeps; BadInput if it is not one of the scene's shape.
 
-    The row's own `shape` is not asked: a run may claim any.
+    The row's own `shape` is not used: a run may claim any.
     """
     try:
         return Mask.decoded(row["mask"], shape)

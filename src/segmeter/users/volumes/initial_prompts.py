@@ -251,7 +251,7 @@ def points_per_volume(target: Mask, n: int, draws: Draws) -> list[Click]:
 
 
 def centroid(target: Mask) -> list[Click]:
-    """The mean voxel, cut to whole numbers; it may lie outside the target."""
+    """The mean voxel, cut to whole numbers; it may be outside the target."""
     check_target(target)
     mean = (np.argwhere(target.bits) + target.low).mean(axis=0)
     return [Click(tuple(int(c) for c in mean), True)]
@@ -286,7 +286,7 @@ def interpolated_points(
 ) -> list[Click]:
     """One positive point in every slice from the first seed to the last.
 
-    Points between seeds may miss the target, and lie in slices that do not hold it.
+    Points between seeds may miss the target, and be in slices without it.
     """
     slices = seed_slices(target, n, protocol)
     seeds = {z: centre_of(target.slice(z), centre) for z in slices}
@@ -365,8 +365,8 @@ def point_propagation(
 def box_propagation(target: Mask, answers: Answers, protocol: ProtocolName) -> list[Box]:
     """A box in the middle slice, then the box of each slice's prediction in the next slice.
 
-    `published` gives both neighbours the drawn box itself and asks from there on; `corrected`
-    asks for the middle slice first, as the paper says.
+    `published` gives both neighbours the drawn box itself and continues from there; `corrected`
+    predicts the middle slice first, as in the paper.
     """
     middle = median_slice(target)
     drawn = target.slice(middle)

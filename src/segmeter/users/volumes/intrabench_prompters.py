@@ -107,14 +107,14 @@ class Prompter:
         return self.kind.start(**given)
 
     def advance(self, target: Mask, draws: Draws) -> None:
-        """Draw what `start` draws, so that a shared stream stands where it would."""
+        """Draw as `start` does, so that a shared random stream is in the same state."""
         if self.random:
             empty = Mask.empty(target.shape)
             seen = {"target": target, "protocol": "published", "draws": draws}
             self.start(**seen, answers=lambda sets: [empty] * len(sets))
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
-        """The prompts of the first round; the same is asked of a model once."""
+        """The prompts of the first round; equal ones are predicted once."""
         if observation.prompts:
             return None
         encoded, protocol = observation.encoded, observation.protocol
@@ -232,7 +232,7 @@ class Refiner:
     `earlier` decides whether the model gets all prompts so far again (`keep`, the paper's
     WithPrev) or only the new ones and its own state (`forget`, NoPrev). Stops when the
     mask is right, when its Dice reaches `until_dice`, or when the prompts so far have fixed
-    `until_dof` degrees of freedom; 0 sets no such bound. `drawn` tells whether the model gets a
+    `until_dof` degrees of freedom; 0 sets no such bound. `drawn` sets whether the model gets a
     scribble as single points, as in the original, or as a stroke, which few models take.
     """
 

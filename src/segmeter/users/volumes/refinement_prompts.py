@@ -1,4 +1,4 @@
-"""Refinement: what is said about a mask that is not yet right."""
+"""Refinement: prompts that correct a mask."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def contour_scribble(ground_truth: Bits, prediction: Bits, start: float) -> list
     """A stroke along the outline of a plane's dilated ground truth, starting on the prediction.
 
     The outline, dilated by 2 pixels, is cut at six tenths of its length around a point that
-    lies on the prediction; of what that makes the largest connected part stays, the first in
+    lies on the prediction; the largest connected part of the result is kept, the first in
     raster order on a tie. Pixels in the order of drawing; none where no point of the outline lies
-    on the prediction. `start`, in [0, 1), tells which of them is the middle of the stroke.
+    on the prediction. `start`, in [0, 1), selects the middle of the stroke.
     """
     outline = _outline(ground_truth)
     on_prediction = np.flatnonzero(prediction[outline[:, 0], outline[:, 1]]) if len(outline) else ()
@@ -156,7 +156,7 @@ def scribble_correction_3d(
 
     `published` draws in the file's order of axes, so that the positive line runs along x, and
     keeps one random point of it. `corrected` draws along z and keeps all positive points, one
-    negative one, as the paper says.
+    negative one, as in the paper.
     """
     if protocol == "corrected":
         found = scribble_correction(target, prediction, draws, protocol, fallback=1)

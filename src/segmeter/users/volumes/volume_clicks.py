@@ -143,7 +143,7 @@ class VolumeCentreClick(Clicks):
 class VolumeClickingGroup(Clicks):
     """Clicks drawn from the click model of error regions, carried over to volumes.
 
-    Which side is corrected is the centre click's choice. Group 1 holds the least likely tenth
+    The centre click's rule chooses the side to correct. Group 1 holds the least likely tenth
     of clicks, 10 the likeliest, 0 all of them.
     """
 
@@ -310,7 +310,7 @@ def autopet_clicks(
 class AutopetUser(Clicks):
     """The protocol of autoPET IV: each round gives one more click of either kind.
 
-    All clicks are drawn beforehand, whatever the model predicts. The volume shown is the PET;
+    All clicks are drawn beforehand, independent of the predictions. The volume shown is the PET;
     with `background=false` only lesions are clicked, as in its task on CT.
     """
 
