@@ -1,4 +1,4 @@
-"""Arithmetic that is the same in every run: what changes digits is fixed before work begins."""
+"""Arithmetic that is the same in every run: settings that change digits are fixed at the start."""
 
 from __future__ import annotations
 

@@ -95,8 +95,7 @@ def run_some(
 def cost_of(estimates: Sequence[Estimate], plan: Plan, workers: int | None = None) -> Cost:
     """Jobs, predictions, seconds and bytes of a whole plan.
 
-    Every worker loads every model, all at the same time; nothing is said of what they wait for
-    each other.
+    Every worker loads every model, all at the same time; contention between them is not estimated.
     """
     jobs = sum(e.scenes for e in estimates)
     count = max(1, min(default_workers(plan) if workers is None else workers, jobs))
@@ -161,8 +160,7 @@ def _mean_slices(data: Dataset, scenes: Sequence[str]) -> float:
 def free_folder(plan: Plan, roots: Roots, objects: Objects | None) -> Path:
     """The default run folder: `runs/<benchmark>-<n>`.
 
-    The newest of them is gone on with if it holds the very same plan, else the next number
-    is taken.
+    The newest of them is resumed if it has the same plan, else the next number is used.
     """
     base, stem = Path("runs"), f"{plan.benchmark}-"
     numbers = [

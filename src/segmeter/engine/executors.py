@@ -184,7 +184,7 @@ def _work(pipe: Connection, plan: Plan, run: Address | Place, roots: Roots, core
 
 
 def _ray(spec: ExecutorSpec) -> Executor:
-    """Actors of a Ray cluster; Ray is imported only when it is asked for."""
+    """Actors of a Ray cluster; Ray is imported only when needed."""
     try:
         from segmeter.engine.ray_executor import RayExecutor
     except ModuleNotFoundError as error:

@@ -49,7 +49,7 @@ class Built:
         return self._get(catalogue.models if kind == "model" else catalogue.methods, spec)
 
     def release(self, spec: Spec) -> None:
-        """Forget a model or method, so that its memory can be used by the next."""
+        """Release a model or method, so that its memory can be used by the next."""
         for kind in ("model", "method"):
             self._made.pop((kind, str(spec)), None)
 

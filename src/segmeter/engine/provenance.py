@@ -1,4 +1,4 @@
-"""Provenance: who made a number, with what, on what."""
+"""Provenance: packages, weights, commands and machines of a run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def version_of(library: str) -> str | None:
 
 
 def command_entry() -> dict[str, Any]:
-    """One command: when, what was typed but for credentials, on what machine.
+    """One command: time, arguments without credentials, and machine.
 
     Its load is of processes that ran or waited in the last minute; None where it is not counted.
     """

@@ -1,8 +1,8 @@
 """The `ray` executor: the same jobs as actors of a Ray cluster, one loaded model each.
 
 Any actor, node or driver may die: a lost job goes to another actor, and a job file that was written
-twice holds the same rows under the same name. Jobs are handed to actors that are up, never to
-one that still waits for a place, so a cluster that shrinks slows a run down and does not stop it.
+twice holds the same rows under the same name. Jobs go to running actors, never to one that waits
+for resources, so a cluster that shrinks slows a run down and does not stop it.
 """
 
 from __future__ import annotations
@@ -103,14 +103,14 @@ class _Actor:
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """An actor as the driver knows it: whether it is up, and the jobs it was given."""
+    """The driver's record of an actor: whether it is up, and its jobs."""
 
     actor: Any
     starting: Any  # reference to the answer of `begin`; None once it is up
     jobs: deque[tuple[Job, Any]] = field(default_factory=deque)
 
     def awaited(self) -> Any:
-        """The reference that says something next, if any does."""
+        """The next reference that is ready, if any."""
         if self.starting is not None:
             return self.starting
         return self.jobs[0][1] if self.jobs else None
@@ -210,7 +210,7 @@ def _connect(address: str | None) -> bool:
 
 
 def _places(plan: Plan) -> tuple[int, dict[str, float]]:
-    """How many actors the cluster has room for, and what each of them takes of it."""
+    """How many actors fit on the cluster, and the resources of each."""
     have = ray.cluster_resources()
     gpus = int(have.get("GPU", 0)) if plan.kind == "model" else 0
     if gpus:

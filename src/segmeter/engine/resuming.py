@@ -92,7 +92,7 @@ def _salvage(folder: RunFolder, tell: Callable[[str], None]) -> None:
 def _stale(
     parts: Sequence[tuple[Job, Mapping[str, str]]], plan: Plan, built: Built
 ) -> list[tuple[Job, tuple[str, str, str]]]:
-    """Job files made of something else than is here: what differs, then, now."""
+    """Job files made with other weights or code: what differs, then, now."""
     now: dict[int, dict[str, str]] = {}  # by model, of which all jobs share one
     found = []
     for job, provenance in parts:

@@ -1,4 +1,4 @@
-"""The runner: what is left of a plan goes to an executor until nothing is."""
+"""The runner: submits the remaining jobs of a plan to an executor."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _play(
     progress: Progress | None,
     tell: Callable[[str], None],
 ) -> tuple[int, int]:
-    """Submit jobs, take them back, try once more what may be fixed; done and failed jobs."""
+    """Submit and collect jobs, retry those that may succeed; done and failed jobs."""
     if progress is not None:
         progress.begin(before + len(left), before)
     jobs = frozenset(job.id for job in left)

@@ -76,8 +76,8 @@ def _check_segmenters(
 ) -> None:
     """Refuse a model or method that cannot be had, before anything is written.
 
-    Our own are made, which finds their weights and looks at no more than their headers. Those
-    of other people's code may be dear to make: their name, options and verbs are looked at.
+    Our own are made, which finds their weights and looks at no more than their headers. Objects of
+    user code may be slow to make: only name, options and methods are checked.
     """
     registry = catalogue.models if plan.kind == "model" else catalogue.methods
     verb = "encode" if plan.kind == "model" else "segment"
@@ -150,7 +150,7 @@ def _measures_that_fit(
 ) -> tuple[str, ...]:
     """The plan's measures that are defined for its data.
 
-    One that was asked for and is not defined is refused; a benchmark's own default is left out.
+    A requested one that is not defined is refused; a benchmark's own default is left out.
     """
     kept = []
     for measure in plan.measures:

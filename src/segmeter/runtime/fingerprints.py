@@ -61,7 +61,7 @@ def object_fingerprint(thing: object) -> str:
 
 
 def _inner(thing: Any) -> Any:
-    """The user's own object: what an adapter wraps, or the owner of a bound method."""
+    """The user's own object: the one that an adapter wraps, or the owner of a bound method."""
     if isinstance(thing, types.MethodType):
         return thing.__self__
     wrapped = getattr(thing, "wrapped", None)
@@ -194,7 +194,7 @@ class _Walk:
             self._instance(thing)
 
     def _array(self, thing: Any) -> bool:
-        """Arrays and tensors, by their values wherever they are stored."""
+        """Arrays and tensors, by their values."""
         if hasattr(thing, "detach") and hasattr(thing, "cpu"):
             import torch
 
@@ -346,7 +346,7 @@ def source_fingerprint(file: Path, options: Mapping[str, object] | None = None) 
     """Digest of a Python file, the neighbours that it imports, and the files that both name.
 
     A file is named by an option's value or by a constant in the source, relative to the working
-    directory or to the source; a folder in an option stands for the files below it. Files that the
+    directory or to the source; a folder in an option means the files below it. Files that the
     source writes, such as logs, do not count unless it also loads them.
     """
     if not file.is_file():

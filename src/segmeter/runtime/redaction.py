@@ -24,7 +24,7 @@ _SHORT = 8  # a value of fewer letters is no key, and would blot out half a text
 
 
 def redacted(text: str) -> str:
-    """A text without the credentials that stand in it or in this process's environment.
+    """A text without its credentials and those of this process's environment.
 
     >>> redacted("segmeter run noc --out ftp://me:hidden@host/run")
     'segmeter run noc --out ftp://***@host/run'

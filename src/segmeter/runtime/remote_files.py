@@ -45,7 +45,7 @@ def is_address(text: str | os.PathLike[str]) -> bool:
 
 
 def as_typed(path: str | Path) -> str | Path:
-    """An address that was taken for a path, as it was typed; a path as it is.
+    """An address that was parsed as a path, as it was typed; a path as it is.
 
     >>> as_typed(Path("s3://bucket/weights"))
     's3://bucket/weights'

@@ -2,7 +2,7 @@
 
 On a machine with a GPU a worker takes seconds to wake, most of them torch's import. Nothing
 heavy is imported here, so a command can start its workers before it imports what it needs
-itself; what they are to do travels to them later, as a function and its arguments.
+itself; their work is sent to them later, as a function and its arguments.
 
 Devices: which GPUs are there, and whether what a model is to run on is among them.
 

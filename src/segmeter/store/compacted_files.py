@@ -85,7 +85,7 @@ def compacted_name(model: str, dataset: str, content: bytes) -> str:
 
 
 def whole(name: str, content: bytes) -> bool:
-    """Whether a compacted file holds what it held when it was named."""
+    """Whether a compacted file still has the content of its name's digest."""
     return name.endswith(f"-{fingerprint(content)}.parquet")
 
 
@@ -142,7 +142,7 @@ def readable_jobs(compacted: CompactedFile, file: Any) -> Iterator[JobRows]:
 
 
 def groups_of(compacted: CompactedFile, file: Any) -> list[list[tuple[str, int]]]:
-    """Which jobs lie in each row group, with their numbers of rows."""
+    """The jobs in each row group, with their numbers of rows."""
     waiting = iter(compacted.jobs)
     groups: list[list[tuple[str, int]]] = []
     for number in range(file.metadata.num_row_groups):

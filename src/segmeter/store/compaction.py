@@ -177,7 +177,7 @@ def _compacted_kind(file: CompactedFile) -> tuple[str, str]:
 
 
 def _true(job: JobRows) -> bool:
-    """Whether rows are those of the job that they are kept as."""
+    """Whether rows belong to the job of their file name."""
     found = job_of(job.table)
     return found is not None and fingerprint(*found, size=10) == job.id
 

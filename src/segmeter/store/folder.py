@@ -47,7 +47,7 @@ class RunFolder:
 
     @property
     def path(self) -> Path:
-        """The folder of a run that lies on a disk."""
+        """The folder of a run on a local disk."""
         return Path(self.address)
 
     @classmethod
@@ -82,7 +82,7 @@ class RunFolder:
 
     @property
     def begun(self) -> bool:
-        """Whether a plan lies there."""
+        """Whether it has a plan."""
         try:
             return self.place.exists("plan.json")
         except NotADirectoryError:
@@ -125,11 +125,11 @@ class RunFolder:
         self.place.put("provenance.json", text.encode())
 
     def finished(self) -> set[str]:
-        """Ids of all jobs whose rows lie here."""
+        """Ids of all jobs with rows here."""
         return self.layout().jobs
 
     def layout(self, where: str = "jobs") -> Layout:
-        """Which jobs lie in a folder, and in which files; by one listing."""
+        """The jobs in a folder, and their files; by one listing."""
         return layout_of(self.place, where, self._footers.setdefault(where, {}))
 
     def finish(
@@ -139,7 +139,7 @@ class RunFolder:
         provenance: Mapping[str, str],
         schema: Schema | None = None,
     ) -> None:
-        """Keep a finished job's rows; an earlier error of it is forgotten.
+        """Store a finished job's rows; an earlier error of it is removed.
 
         Rows and an error of it that lie in compacted files are to be unpacked before.
         """
@@ -163,7 +163,7 @@ class RunFolder:
             return self._compacted_rows(job_id)
 
     def _compacted_rows(self, job_id: str) -> Any:
-        """Read the row group with a job, and keep it: jobs are asked for in the order of files."""
+        """Read and keep the row group with a job: jobs are requested in the order of files."""
         if job_id not in self._group:
             file = next((f for f in self.layout().files if job_id in f.jobs), None)
             if file is None or file.compacted is None:
@@ -182,7 +182,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Only one command at a time may write here; `check_lease` says whether it still is us."""
+        """Only one command at a time may write here; `check_lease` verifies that it still may."""
         with self.place.lease() as self._lease:
             yield
 
@@ -220,7 +220,7 @@ _MAY_GROW = ("segmenters", "datasets", "users")
 
 
 def _differences(held: Plan, plan: Plan) -> str:
-    """Settings in which the plan of a folder differs, each as it is there and as it was asked."""
+    """Settings in which the plan of a folder differs, each as stored and as requested."""
     names = held.differs_in(plan)
     changed = _changed(held, plan)
     differences = [f"another version of {quoted_list(changed)}"] if changed else []
@@ -246,7 +246,7 @@ def value_text(value: Any) -> str:
 
 
 def _way_out(held: Plan, plan: Plan) -> str:
-    """How to run a plan although a folder holds another: --add where only more was named."""
+    """How to run a plan although a folder holds another: --add if it only has more names."""
     pairs = [(getattr(held, name), getattr(plan, name)) for name in _MAY_GROW]
     new = [spec for there, asked in pairs for spec in asked if spec not in there]
     apart = "or choose another --out for a run of its own"

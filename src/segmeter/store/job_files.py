@@ -102,7 +102,7 @@ def written_at(schema: Any) -> int:
 
 
 def kind_of(type_: Any) -> Kind | None:
-    """The kind of column that an Arrow type stands for; none for types that no row has."""
+    """The kind of column of an Arrow type; none for types that no row has."""
     t = pa.types
     if t.is_list(type_) or t.is_large_list(type_):
         return "integers" if t.is_integer(type_.value_type) else None

@@ -72,7 +72,7 @@ class RowFiles:
         return cls(folder, files, schemas, damaged, _union(schemas, schema))
 
     def stream(self, columns: Mapping[str, Any], *, number: bool = False) -> Any:
-        """All rows in one pass; whatever cannot be read is named and passed over.
+        """All rows in one pass; what cannot be read is reported and skipped.
 
         With `number` rows have the number of their file.
         """
@@ -83,7 +83,7 @@ class RowFiles:
     def dataset(self, columns: Mapping[str, Any]) -> Any:
         """The rows as an Arrow dataset, which can be read many times.
 
-        Files that are read whole are scanned where they lie; of others the rows are in memory.
+        Files that are read whole are scanned on disk; the rows of others are in memory.
         """
         from pyarrow import dataset
 

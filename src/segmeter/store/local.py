@@ -263,7 +263,7 @@ def _named(error: OSError, where: str) -> Exception:
 
 
 def _is_there(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry still is there; it remembers its facts when the folder is closed."""
+    """Whether an entry still exists; it keeps its facts when the folder is closed."""
     try:
         entry.stat(follow_symlinks=False)
     except FileNotFoundError:  # removed since it was listed

@@ -1,6 +1,6 @@
 """Merging: runs of one plan, made on several machines, become one.
 
-What is merged may come from strangers: nothing that a run names is looked up in a file or run, no
+Merged runs may come from others: nothing that a run names is looked up in a file or run, no
 link is followed, and a job file whose rows are not what they should be is left out and named.
 """
 
@@ -49,8 +49,8 @@ def merge_runs(
 ) -> Merged:
     """Join runs of one plan into a new one, or into one that an earlier merge has begun.
 
-    A job that several runs have is taken once if its rows are the same but for their times; if
-    they are not, nothing says which are right, and the merge is refused.
+    A job that several runs have is taken once if its rows are the same but for their times; if they
+    differ, the merge is refused, as it is unknown which are right.
     """
     # A run that is named twice is read once.
     sources = list({_identity(run): Run.open(run) for run in runs}.values())

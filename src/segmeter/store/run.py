@@ -86,7 +86,7 @@ class Run:
     ) -> Self:
         """Open a run folder, an address such as `s3://bucket/run`, or a list of either.
 
-        `roots` say where its images lie, to show them; `settings` go to the benchmark's
+        `roots` are the folders of its images, to show them; `settings` go to the benchmark's
         statistics, such as the path of a cost model. Only with `trust` may the run name a
         benchmark or a dataset in a Python file, which is then executed.
         """
@@ -241,7 +241,7 @@ class Run:
         return self._guarded(lambda: self._dataset(dataset).load(scene))
 
     def scenes(self, dataset: str) -> list[str]:
-        """All scenes the plan asks for; NotFound where the data is not available."""
+        """All scenes of the plan; NotFound where the data is not available."""
         with_it = (s.plan for s in self._sources if dataset in map(str, s.plan.datasets))
         plan = next(with_it, self.plan)
         return self._guarded(lambda: plan.scenes_of(dataset, self._dataset(dataset).scenes()))
@@ -296,7 +296,7 @@ class Run:
         return self.sql(f"select {columns} from rows order by {key}")
 
     def verify(self) -> dict[str, str]:
-        """Read every file of the run completely; what is wrong, by file."""
+        """Read every file of the run completely; the faults, by file."""
         return self._by_file(
             lambda source: validated_rows.verify_files(source.folder, self._schema(source))
         )
@@ -407,7 +407,7 @@ class Run:
         return self._sources
 
     def _connected(self, views: Collection[str]) -> duckdb.DuckDBPyConnection:
-        """The connection, with these views; files are listed only for those that are asked for."""
+        """The connection, with these views; files are listed only for requested ones."""
         if self._connection is None:
             self._connection = validated_rows.database()
             if self._targets is not None:

@@ -140,7 +140,7 @@ class RemotePlace:
     def _named_errors(self) -> Iterator[None]:
         """Turn errors of a storage's library into an OSError with a clear message.
 
-        A job that meets one is tried once more, as with a disk.
+        A job that fails with one is retried once, as with a disk.
         """
         try:
             yield

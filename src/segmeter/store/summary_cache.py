@@ -1,6 +1,6 @@
 """Summary cache: results computed from runs, in the user's cache folder, keyed by their contents.
 
-A run folder cannot supply results, since a run may come from a stranger.
+A run folder cannot supply results, since a run may come from others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Validated rows: read and check the rows of a run in one pass over its files.
 
-Statistics ask for whole sessions many times. One pass over the files gives them, one row per
-session with its rounds as lists, and finds what must be left out: files that cannot be read, and
+Statistics read whole sessions many times. One pass over the files gives them, one row per
+session with its rounds as lists, and finds what must be excluded: files that cannot be read, and
 jobs whose rows are not theirs, share a key, lack rounds or hold impossible values. Memory grows
 with the number of sessions, not with that of files.
 
@@ -189,8 +189,7 @@ def sessions_of(
 ) -> pa.Table:
     """The sessions of a query's rows with these columns: facts, and lists over the rounds.
 
-    Where rows name the file they come from, so do sessions, and what is wrong with one is in
-    `fault_`.
+    If rows name their file, so do sessions, and the fault of one is in `fault_`.
     """
     # Kinds of a round's prompts, as `click` or `box+click`; empty where there were none.
     kinds = "coalesce(kinds, '')" if "kinds" in columns else "''"
@@ -226,7 +225,7 @@ def _grouped(
     """Key, facts, fault and first row of every session, in the order of its key.
 
     Also whether the rows of each session follow each other by their rounds, as files have them:
-    sorting takes as long as all the rest. With `in_order` this is taken for granted.
+    sorting takes as long as all the rest. `in_order` assumes it.
     """
     placed = table.append_column(_PLACE, int32_array(np.arange(len(table))))
     connection.register("placed", placed)

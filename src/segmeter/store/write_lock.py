@@ -109,7 +109,7 @@ def _entry(holder: str) -> bytes:
 
 
 def _held(place: RemotePlace) -> dict[str, Any]:
-    """The lease that lies there; one that cannot be read is none."""
+    """The existing lease; None if it cannot be read."""
     try:
         entry = json.loads(place.read(LEASE, _SHORT))
     except (FileNotFoundError, ValueError, RecursionError):
