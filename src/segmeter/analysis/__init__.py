@@ -1,1 +1,1 @@
-"""Analysis: what benchmarks compute and show alike: groups, costs, responses, tables, cases."""
+"""Analysis shared by benchmarks: groups, costs, responses, tables, cases."""

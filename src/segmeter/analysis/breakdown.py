@@ -39,7 +39,7 @@ _METHOD = (
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One statistic of one model, dataset, user and reading, group by group."""
+    """One statistic of one model, dataset, user and protocol, group by group."""
 
     model: str
     dataset: str
@@ -219,7 +219,7 @@ def differences_by_group(
 ) -> list[GroupedDifference]:
     """Every pair of models on the targets of each group.
 
-    What a benchmark corrects together it corrects within one group; here the pairs of a
+    A benchmark's correction for multiplicity stays within one group; here the pairs of a
     measure are corrected over all groups (Holm).
     """
     if "target" not in run.columns("rows"):
@@ -267,7 +267,7 @@ def band(by: str, value: float) -> str:
 
 
 def shape_group(mask: Mask) -> str:
-    """How long a target is for its width.
+    """Ratio of a target's length to its width.
 
     By the shorter over the longer axis of the ellipse with the target's second moments.
 

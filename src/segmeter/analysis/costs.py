@@ -28,7 +28,7 @@ def cost_of(run: Results) -> CostModel:
 
 
 def machines(run: Results) -> str:
-    """On what the seconds were measured, and whether it was busy; empty if unknown."""
+    """The machine on which the seconds were measured, and its load; empty if unknown."""
     named = {f"{m['processor']} with {m['cores']} cores" for m in _worked(run) if "processor" in m}
     devices = {t.get("device", "") for t in run.provenance.get("segmenters", {}).values()}
     on = ", ".join([*sorted(named), *sorted(devices - {"", "auto", "cpu"})])
@@ -40,7 +40,7 @@ def machines(run: Results) -> str:
 
 
 def busy(run: Results) -> str:
-    """That waiting was measured on a busy machine, to follow "it"; empty if it was idle."""
+    """A phrase for waiting measured on a busy machine, to follow "it"; empty if it was idle."""
     loaded = [m for m in _worked(run) if (m.get("load") or 0) > (m.get("cores") or 1)]
     if not loaded:
         return ""
@@ -168,7 +168,7 @@ def _cost_table(
 
 
 def _advice(ways: Sequence[Way], objects: int, rate: float | None, loaded: str, ranked: str) -> str:
-    """Which way takes least with waiting, how sure that is, and whether waiting decides it."""
+    """The fastest way including waiting, its significance, and whether waiting decides it."""
     best, *others = ways
     factor = objects / _HOUR
     hand = float(best.by_hand.mean()) * factor

@@ -80,15 +80,15 @@ def painted(pixels: npt.NDArray[Any], values: npt.NDArray[np.float64]) -> npt.ND
 
 
 def colours(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
-    """Values 0 to 1 as cividis, dark for low: told apart in grey print and by all eyes."""
+    """Values 0 to 1 as cividis, dark for low: distinct in grey and for colour-blind readers."""
     levels = np.clip(np.nan_to_num(values) * 255, 0, 255).astype(np.uint8)
     return np.asarray(cv2.applyColorMap(levels, cv2.COLORMAP_CIVIDIS)[..., ::-1], dtype=np.uint8)
 
 
 def object_title(scene: str, target: str, label: str = "", *, several: bool = False) -> str:
-    """An object by name; its class says more than a number, and some names say nothing.
+    """An object's name; its class is used in place of a number or a meaningless name.
 
-    `several` is whether the scene has other objects, from which a number tells it.
+    `several` is whether the scene has other objects, so that a number is needed.
 
     >>> object_title("beach", "1"), object_title("beach", "dog"), object_title("beach", "7", "kite")
     ('beach', 'beach, dog', 'beach, kite (7)')
@@ -127,7 +127,7 @@ def values_by_key(
 
 
 def session_rows(run: Results, group: Group, key: Key, users: Collection[str]) -> list[Row]:
-    """The rows of some users on one target in the group's reading, round by round."""
+    """The rows of some users on one target in the group's protocol, round by round."""
     scene, target = key
     job = (group.model, group.dataset, scene)
     return [

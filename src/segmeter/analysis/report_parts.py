@@ -79,7 +79,7 @@ def difference_table(
 
 
 def _conclusion(d: Difference, better: str, shown: Callable[[str], str]) -> str:
-    """Which one is better, if that is significant, and why interval and p value may disagree."""
+    """Which is better, if significantly, and why interval and p value may disagree."""
     apart = d.low > 0 or d.high < 0
     if d.significant:
         first = (d.value < 0) == (better == "lower")
@@ -123,8 +123,8 @@ def summary_table(
 ) -> page.Table:
     """A line per group that has any of the measures, a column for each that any group has.
 
-    Columns `by` tell groups apart, by default dataset and user where they differ. `ranked` sets
-    the highest of the first measure first; else groups stand as they came. `best` are the groups
+    Columns `by` distinguish groups, by default dataset and user where they differ. `ranked` sets
+    the highest of the first measure first; otherwise groups keep their order. `best` are the groups
     and measures that are set bold, where the numbers alone must not decide.
 
     >>> rows = [
@@ -241,7 +241,7 @@ class Findings:
 def null_table(
     name: str, rows: Iterable[SummaryRow], cards: Mapping[str, Statistic], caption: str
 ) -> page.Table:
-    """The statistics of one group that have a null: seen, under the null, what is left, and p."""
+    """The statistics of a group that have a null: observed, under the null, difference, and p."""
     held = {row.statistic: row for row in rows}
 
     def of(part: str) -> Callable[[str], page.Value]:

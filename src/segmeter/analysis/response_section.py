@@ -116,7 +116,7 @@ def followed_notes(run: Results) -> Sequence[page.Block]:
 def followed_sentence(
     differences: Iterable[Difference], rows: Mapping[tuple[str, str], SummaryRow]
 ) -> str:
-    """Which model obeys more clicks (boxes, too), where that is significant; else empty.
+    """The model that obeys more clicks (or boxes), if significantly; else empty.
 
     `rows` are those of the summary, by model and statistic.
     """

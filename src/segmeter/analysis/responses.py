@@ -71,8 +71,10 @@ class Responses(Group):
 
     @cached_property
     def hurt(self) -> Floats:
-        """Whether each round lowered IoU by more than one point: from the second on, or from a
-        starting mask."""
+        """Whether each round lowered IoU by more than one point.
+
+        From the second round on, or from the first if there is a starting mask.
+        """
         later = (self.round > 1) | (self.start > 0)
         known = ~np.isnan(self.iou) & ~np.isnan(self.before) & later
         return np.where(known, self.iou < self.before - HURT, np.nan)

@@ -1,1 +1,1 @@
-"""Benchmarks: what to run, what to compute from it, how to show it."""
+"""Benchmarks: plans, statistics and report sections."""

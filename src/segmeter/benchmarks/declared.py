@@ -53,8 +53,8 @@ def elsewhere(place: str) -> Any:
 class Declared:
     """A benchmark that declares the groups of a run and the statistics of a group.
 
-    Work, statistics and pages are in modules of its folder, which are imported when a job is run
-    or numbers are asked for, so that listing benchmarks does not load them.
+    Work, statistics and pages are in modules of its folder, which are imported when a job is run or
+    numbers are needed, so that listing benchmarks does not load them.
     """
 
     __slots__ = ()
@@ -104,7 +104,7 @@ class Declared:
         return frozenset()
 
     def with_defaults(self, spec: Spec) -> Spec:
-        """A model with the options that it takes, unless another value was asked for."""
+        """A model with the options that it takes, unless another value was given."""
         try:
             taken = inspect.signature(catalogue.models.entry(spec.name).make).parameters
         except NotFound:

@@ -49,7 +49,7 @@ _KEY = ("model", "dataset", "scene", "target", "user", "protocol")
 
 
 class Sessions:
-    """The sessions of a run, summed up once, asked for a page at a time."""
+    """The sessions of a run, summarised once, read a page at a time."""
 
     def __init__(self, run: Run) -> None:
         import duckdb
@@ -94,7 +94,7 @@ class Sessions:
         return found
 
     def found(self, asked: Mapping[str, str]) -> tuple[int, list[dict[str, Any]]]:
-        """How many sessions match, and those of the page asked for."""
+        """How many sessions match, and those of the requested page."""
         wanted = {name: asked[name] for name in _FILTERS if asked.get(name)}
         where = " and ".join(f'"{name}" = ?' for name in wanted) or "true"
         order = _SORTS.get(asked.get("sort", ""), _SORTS["hardest"])
@@ -183,7 +183,7 @@ class Sessions:
 
 
 def _object(scene: str, target: str) -> str:
-    """An object by its scene and its name, where that says anything.
+    """An object by its scene and its name, unless that is meaningless.
 
     >>> _object("beach", "dog"), _object("124080", "object")
     ('beach, dog', '124080')

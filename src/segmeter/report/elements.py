@@ -148,7 +148,7 @@ def amount(value: float | None, digits: int | None, percent: bool = False) -> st
 
 
 def spread(value: Value, column: Column) -> str:
-    """The interval of a value, or nothing; one of no width tells only that all were alike.
+    """The interval of a value, or nothing; one of no width only means that all values were equal.
 
     >>> spread(Value(1.5, 1.25, 1.75), Column("clicks", digits=2))
     '1.25–1.75'

@@ -75,7 +75,7 @@ def identifier(text: str) -> str:
 
 
 def to_markdown(table: Table, *, limits: bool = True) -> str:
-    """A pipe table; intervals stand in brackets, the best numbers are bold."""
+    """A pipe table; intervals are in brackets, the best numbers are bold."""
     heads = [markdown_text(_heading(c)) for c in table.columns]
     rules = ["---:" if c.digits is not None else "---" for c in table.columns]
     lines = [heads, rules, *_cells(table, limits, markdown_text, "**{}**")]
@@ -87,7 +87,7 @@ def to_markdown(table: Table, *, limits: bool = True) -> str:
 
 
 def to_latex(table: Table, *, limits: bool = True) -> str:
-    """A booktabs table, its columns under their groups; intervals stand small behind numbers."""
+    """A booktabs table, its columns under their groups; intervals follow numbers in small type."""
     layout = "".join("r" if c.digits is not None else "l" for c in table.columns)
     lines = [
         r"% needs \usepackage{booktabs}",
@@ -163,13 +163,13 @@ WRITERS: Mapping[Format, Callable[..., str]] = {
 
 
 def exported(sections: Sequence[Section], kinds: Sequence[Format]) -> dict[str, str]:
-    """Every table in every format asked for, in reading order, by the name of its file."""
+    """Every table in every requested format, in reading order, by file name."""
     tables = [block for s in sections for block in s.blocks if isinstance(block, Table)]
     return {f"{_stem(t.name)}.{kind}": WRITERS[kind](t) for t in tables for kind in kinds}
 
 
 def harmless(cell: object) -> object:
-    """A text that no spreadsheet takes for a formula; numbers stay numbers.
+    """A text that no spreadsheet mistakes for a formula; numbers stay numbers.
 
     >>> harmless("=1+1"), harmless(-2.5)
     ("'=1+1", -2.5)
@@ -225,7 +225,7 @@ def _latex_cell(cell: Cell, column: Column, limits: bool) -> str:
 
 
 def latex_text(text: str) -> str:
-    r"""A text that TeX prints and does not obey; what a received run says is not trusted.
+    r"""A text escaped for TeX; the texts of a received run are not trusted.
 
     >>> print(latex_text(r"5 % & \input{x}"))
     5 \% \& \textbackslash{}input\textbraceleft{}x\textbraceright{}
@@ -238,11 +238,11 @@ _GOALS = (80, 85, 90, 95)
 
 
 def objects_csv(run: Run) -> str | None:
-    """One line per object, model, user and reading, as CSV; None where there are no sessions.
+    """One line per object, model, user and protocol, as CSV; None where there are no sessions.
 
     Headings are identifiers. `noc_90` is the first round at 90 % IoU, empty where it never came;
-    `iou_3` is IoU after round three, of 1; every measure stands as it was in the best round by
-    IoU (`iou_best`) and in the last (`iou_last`).
+    `iou_3` is IoU after round three, of 1; every measure has its value in the best round by IoU
+    (`iou_best`) and in the last (`iou_last`).
     """
     known = run.columns("rows")
     if not {"iou", "target", "round"} <= set(known):

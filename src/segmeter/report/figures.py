@@ -126,7 +126,7 @@ def _axes(panel: Any, chart: Chart) -> None:
 
 
 def _text(name: str) -> str:
-    """A name as text: matplotlib takes what stands between dollars for a formula.
+    """A name as text: matplotlib renders text between dollar signs as a formula.
 
     >>> print(_text("cost_$5_and_$6"))
     cost_\\$5_and_\\$6

@@ -240,9 +240,9 @@ def css_colour(place: int) -> str:
 
 
 def overlay(pixels: Bytes, masks: Sequence[Mask]) -> Bytes:
-    """The image with all masks over it; smaller ones lie on larger ones, borders are white.
+    """The image with all masks over it; smaller ones are above larger ones, borders are white.
 
-    Of masks of equal area the later one lies on top.
+    Of masks of equal area the later one is on top.
     """
     owner = np.zeros(pixels.shape[:2], dtype=np.int32)
     for place in sorted(range(len(masks)), key=lambda i: -masks[i].area):

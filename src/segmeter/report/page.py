@@ -44,9 +44,9 @@ _DOWNLOADS: dict[Format, tuple[str, str]] = {
 class Page:
     """Contents of a page: a title, a line of facts, sections.
 
-    With `choose`, one section is looked at at a time, under that word for what they differ in;
-    paper, and a browser without scripts, show all of them. `back` is the page of all sessions,
-    where this is one of them.
+    With `choose`, one section is shown at a time, under that label for their difference; prints,
+    and browsers without scripts, show all of them. `back` is the page of all sessions, where this
+    is one of them.
     """
 
     title: str

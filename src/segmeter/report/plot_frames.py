@@ -129,7 +129,7 @@ _COLOURS = 6
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How one name is drawn."""
+    """Colour, dash and marker of one name."""
 
     place: int
 

@@ -70,7 +70,7 @@ def missing(run: Results) -> Section:
 
 
 def rounds_text(run: Results) -> str:
-    """How many rounds users prompted: one where they prompt once, whatever the plan allows."""
+    """Number of prompted rounds: one for users who prompt once, whatever the plan allows."""
     most = run.plan.rounds
     if most == 1 or run.objects != "sessions" or "stopped" not in run.columns():
         return counted(most, "round")
@@ -88,7 +88,7 @@ def rounds_text(run: Results) -> str:
 def unfinished(run: Run) -> list[str]:
     """A sentence for each model and dataset that lacks scenes; none for a complete run.
 
-    Of several runs each is held against its own plan; scenes that another has count as done.
+    Each of several runs is compared with its own plan; scenes that another run has count as done.
     """
     sentences, together = [], _with_rows(run)
     for part, labels in run.parts():
@@ -151,7 +151,7 @@ def _with_rows(run: Results) -> set[tuple[str, str, str]]:
 
 
 def _all_scenes(run: Results, dataset: str, done: set[tuple[str, str, str]]) -> list[str]:
-    """Scenes that the plan asks for; without the data, those that any model has."""
+    """Scenes of the plan; without the data, those that any model has."""
     try:
         return run.scenes(dataset)
     except SegmeterError:

@@ -204,7 +204,7 @@ def _caption(
 
 
 def _sizes(run: Run) -> dict[str, float]:
-    """Millions of parameters of each model, where its rows say so; classical ones have none."""
+    """Millions of parameters of each model, where its rows have them; classical ones have none."""
     known = run.provenance["segmenters"].items()
     counts = {name: str(facts.get("parameters", "")) for name, facts in known}
     return {n: int(t) / 1e6 for n, t in counts.items() if t.isdecimal() and int(t)}

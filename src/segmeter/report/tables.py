@@ -150,7 +150,7 @@ def _kinds(table: Table) -> list[Hashable]:
 def _best(column: Column, cells: list[Cell], kinds: list[Hashable]) -> set[int]:
     """The rows whose number is set strong, among those that may be compared.
 
-    Where a cell says itself whether it is, that holds; else the best number is marked if its
+    A cell's own setting decides; else the best number is marked if its
     interval lies apart from those of all others, or if numbers come without intervals.
     """
     marked_best = {
@@ -179,7 +179,7 @@ def _foremost(cells: list[Cell], higher: bool) -> set[int]:
 
 
 def _apart(best: Cell, other: Cell, higher: bool) -> bool:
-    """Whether two intervals do not overlap; numbers without one are taken as they are."""
+    """Whether two intervals do not overlap; numbers without one are used as they are."""
     limits = [c for c in (best, other) if isinstance(c, Value) and c.low is not None]
     if len(limits) < 2:
         return True
@@ -188,7 +188,7 @@ def _apart(best: Cell, other: Cell, higher: bool) -> bool:
 
 
 def _scale(column: Column, cells: list[Cell]) -> Scale:
-    """One scale for a column: from zero unless all values lie far from it."""
+    """One scale for a column: from zero unless all values are far from it."""
     limits = [
         v
         for c in cells

@@ -56,7 +56,7 @@ def answer_of(sections: Sequence[Section]) -> str:
 
 
 def _written(run: Run, name: str, text: str, to: Path | None) -> str:
-    """Write a file into the run, or where the person wants it; its address."""
+    """Write a file into the run, or to the given place; its address."""
     if to is not None:
         write_file(to, text.encode())
         return str(to)

@@ -36,7 +36,7 @@ class Pair:
 
     @property
     def example(self) -> Box | None:
-        """The box of the largest object, which stands for all; None for a negative pair."""
+        """The box of the largest object, which represents all; None for a negative pair."""
         drawn = [mask for one in self.annotators for mask in one.masks if mask]
         if not drawn:
             return None

@@ -35,7 +35,7 @@ def _name_at_lead(factory: Callable[..., Statistic]) -> Any:
 class Comparison:
     """Models that were run on the same data by the same user, in one protocol.
 
-    `title` says where, as short as the run allows; `groups` come cheapest first.
+    `title` is dataset and user, as short as the run allows; `groups` come cheapest first.
     """
 
     findings: parts.Findings
@@ -82,7 +82,7 @@ class Comparison:
 
     @property
     def corrects_by_hand(self) -> bool:
-        """Whether annotation time is of masks that are corrected by hand where that is faster."""
+        """Whether annotation time includes correcting masks by hand where that is faster."""
         known = (self.models[0], self.clicks_before_hand) in self.rows
         return known and not np.isinf(self.cost.touch_up)
 
@@ -319,7 +319,7 @@ def _needs(comparison: Comparison) -> Phrase:
 
 
 def _with_waiting(comparison: Comparison) -> str:
-    """Which model is ahead once the measured waiting is added, if that is another one."""
+    """The fastest model including the measured waiting, if that is another one."""
     measures = (comparison.seconds, comparison.waiting)
     total = {
         group.model: sum(float(comparison.per_object(group, m).mean()) for m in measures)
@@ -337,7 +337,7 @@ def _with_waiting(comparison: Comparison) -> str:
 
 
 def _runner_up(comparison: Comparison) -> str:
-    """How much more the next model needs in seconds and clicks, and whether it is significant.
+    """The additional seconds and clicks of the next model, and their significance.
 
     It also gives the reason why a difference is open: too few images for any, a test that doubts
     what an interval does not, or an order that could turn.

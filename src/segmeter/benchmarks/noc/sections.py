@@ -190,7 +190,7 @@ def _time(comparisons: Sequence[Comparison], run: Results) -> page.Section:
 def _touch_up(
     comparison: Comparison, groups: Sequence[noc.ClickSessions], head: Head
 ) -> list[page.Block]:
-    """How many clicks pay before correcting by hand does, where that was measured."""
+    """Clicks until correcting by hand is faster, where that was measured."""
     findings, goal, cost = comparison.findings, comparison.goals.lead, comparison.cost
     shown = [noc.by_clicks_until(goal), noc.seconds_until(goal), noc.clicks_that_pay(goal)]
     measured = [group for group in groups if (group.key, shown[0].name) in findings.numbers]
@@ -381,7 +381,7 @@ def replays(
 
 
 def replay_keys(comparison: Comparison, cases: Sequence[Case]) -> Anchors:
-    """Which sessions are replayed, and under which anchors."""
+    """The sessions to replay, and their anchors."""
     chosen = [*cases[: _REPLAYED - 2], *cases[-2:]]
     place = re.sub(r"\W+", "-", comparison.title)
     return {

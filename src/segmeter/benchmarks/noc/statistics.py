@@ -1,6 +1,6 @@
 """Statistics of the click benchmark: clicks and seconds to quality, failures, areas.
 
-Numbers stand in the units in which papers print them: clicks, counts, seconds, and percent
+Numbers have the units of the papers: clicks, counts, seconds, and percent
 for IoU and the areas under its curve.
 """
 
@@ -40,11 +40,11 @@ class ClickSessions(Group):
     """All sessions of a group, object by object.
 
     `iou` holds the curves, `(objects, rounds)`, and `others` those of every further measure;
-    `spent` are a person's seconds by the end of each round under the cost model and `spoken`
-    its price of each round's prompts (zero where none was given); `encode` (each object's
-    share), `answer` and `busy` (the simulated user's own) are measured seconds; `contour_px` is
-    the length of each object's contour where the run kept it; `only_clicks` is whether no other
-    prompt was given; `start` is the IoU of the masks that sessions started from.
+    `spent` are a person's seconds by the end of each round under the cost model and `spoken` the
+    cost of each round's prompts (zero without prompts); `encode` (each object's share), `answer`
+    and `busy` (the simulated user's own) are measured seconds; `contour_px` is the length of each
+    object's contour where the run kept it; `only_clicks` is whether no other prompt was given;
+    `start` is the IoU of the masks that sessions started from.
     """
 
     iou: Floats
@@ -156,7 +156,7 @@ def measures_of(run: Results) -> list[str]:
 
 
 def goals_of(run: Results) -> Goals:
-    """The goals asked for with `--goal`, else the usual ones.
+    """The goals given with `--goal`, else the usual ones.
 
     Sessions that ended at a goal (`--until`) are known up to that goal only.
     """

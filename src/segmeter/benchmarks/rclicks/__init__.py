@@ -1,4 +1,4 @@
-"""How people really click: does it matter where, and how sure are we?
+"""RClicks: does it matter where people click, and how sure are we?
 
 Every target is prompted by the robot that clicks centres and by ten groups of people, from the
 least to the most likely clicks, together in one batch (Antonov et al. 2024, RClicks). With a
@@ -74,7 +74,7 @@ class Rclicks(Declared):
 
 
 def _simulated_sessions(users: Sequence[Spec], draws: int) -> tuple[Spec, ...]:
-    """The centre click, and each group so many times, all with the map that was asked for."""
+    """The centre click, and each group the given number of times, all with the given map."""
     expanded = [user for user in users if user.name == "centre-click" or "group" in user.options]
     if len(expanded) == len(users):
         return tuple(users)  # a plan that was filled before

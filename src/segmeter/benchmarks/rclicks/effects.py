@@ -1,4 +1,4 @@
-"""Statistics of clicking groups: what the paper prints, and what it should have printed.
+"""Statistics of clicking groups: those printed in the paper, and corrected ones.
 
 A table of users is `(..., objects, users)`: the centre click first, then the groups from the
 least to the most likely tenth, draw after draw. Leading axes are relabellings, so that

@@ -110,7 +110,7 @@ _NAMED = 5  # dots with names
 
 
 def correlations(found: Sequence[ModelFindings]) -> page.Table:
-    """Which statistics say the same (as Fig. 14): Pearson above the diagonal, Spearman below.
+    """Correlation of statistics (as Fig. 14): Pearson above the diagonal, Spearman below.
 
     Over models where there are three or more: per dataset, averaged, then taken without
     sign, as the paper does. Else over targets, each model by itself, averaged.

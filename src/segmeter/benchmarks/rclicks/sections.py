@@ -221,7 +221,7 @@ def _sentence(f: ModelFindings, p_clicks: float, p_quality: float) -> page.Phras
 
 
 def _more(row: SummaryRow) -> page.Quantity:
-    """How many more clicks the least likely tenth takes."""
+    """The additional clicks of the least likely tenth."""
     value = page.Value.of(row)
     more = f"{abs(row.value):.1f} % {'more' if row.value >= 0 else 'fewer'} clicks than"
     if row.value == 0 and not row.low < row.high:

@@ -33,7 +33,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class GroupCurves(Group):
-    """One model, dataset and reading, all users on the same targets.
+    """One model, dataset and protocol, all users on the same targets.
 
     IoU of the clicking groups has the least likely tenth first.
     """
@@ -69,8 +69,8 @@ class GroupCurves(Group):
     def clickers(self, measure: str) -> Floats:
         """One number per player, `(targets, 1 + draws * groups)`: the centre click comes first.
 
-        `noc` is clicks to 90 %, `auc` the mean IoU over the rounds in percent, `nof` 1 where
-        90 % is a failure in the trial's reading.
+        `noc` is clicks to 90 %, `auc` the mean IoU over the rounds in percent, `nof` 1 where 90 %
+        is a failure in the trial's protocol.
         """
         every = (self.base, *self.groups.reshape(-1, *self.base.shape))
         number: dict[str, Callable[[Floats], Floats]] = {
@@ -119,7 +119,7 @@ def _complete(members: Mapping[tuple[int, int], Tables]) -> GroupCurves | None:
 
 
 class FirstClicks(Tables):
-    """IoU after one click, of everybody who clicked; the group's user is `people` or `samples`."""
+    """IoU after one click, of everyone who clicked; the group's user is `people` or `samples`."""
 
     @property
     def scores(self) -> list[Floats]:
@@ -197,7 +197,7 @@ class ModelFindings:
 
 
 def findings(run: Results) -> list[ModelFindings]:
-    """One for every model, dataset and reading."""
+    """One for every model, dataset and protocol."""
     groups, rows = run.benchmark.groups(run), run.benchmark.summary(run)
     return once_per_run(run, "findings", lambda: findings_of(groups, rows))
 

@@ -28,8 +28,10 @@ def work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
 
 
 def simulated_sessions_of(scene: Scene, plan: Plan) -> list[SimulatedSession]:
-    """Each target with the centre click and the groups; further draws are alike in
-    `published`, so they run in `corrected` only."""
+    """Each target with the centre click and the groups.
+
+    Further draws are identical in `published`, so they run in `corrected` only.
+    """
     users = [catalogue.users.make(spec) for spec in plan.users]
     return [
         SimulatedSession(target, user, protocol)

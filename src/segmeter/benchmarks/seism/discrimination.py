@@ -104,7 +104,7 @@ def partners(images: Sequence[str]) -> dict[str, str]:
     """Another image for each, every one used once.
 
     The published permutation of BSDS500, with images that are not available skipped along
-    its cycles; what is then left alone goes round in a ring.
+    its cycles; the images left over are exchanged in a ring.
     """
     if len(images) < 2:
         raise BadInput("swapping needs at least two images")
@@ -232,7 +232,7 @@ def _table(images: Sequence[Sequence[Scores]]) -> Columns:
 
 @dataclass(frozen=True, slots=True)
 class MetaRow:
-    """One measure judged: each meta-measure with its interval, where it was asked for."""
+    """One measure: each requested meta-measure with its interval."""
 
     measure: str
     protocol: ProtocolName
@@ -249,7 +249,7 @@ class MetaRow:
 
     @property
     def value(self) -> float:
-        """Global, or SIHD where that alone was asked for; rows are ranked by it."""
+        """Global, or SIHD if it is the only one requested; rows are ranked by it."""
         return self.overall if self.overall is not None else self.sihd.value if self.sihd else 0.0
 
 
@@ -278,7 +278,7 @@ def meta_rows(
 
 
 def density_charts(pairs: PairScores) -> list[page.Chart]:
-    """How the scores of same and different pairs are spread, by measure (Fig. 5)."""
+    """Distributions of the scores of same and different pairs, by measure (Fig. 5)."""
     return [_densities(measure, pairs) for measure in pairs.same]
 
 

@@ -42,7 +42,7 @@ class People:
 @catalogue.methods.add("results", summary="a folder of your own results, one file per image")
 @capable(Sweeps)
 class ResultsFolder:
-    """Results that lie in a folder: `PATH/SCENE.ext`, or `PATH/SETTING/SCENE.ext`.
+    """Results in a folder: `PATH/SCENE.ext`, or `PATH/SETTING/SCENE.ext`.
 
     A file is a label map, a list of them (`segs`) or a contour map (`ucm2`); see
     `segmeter.datasets.label_files`. Settings are taken in the order of their names, numbers

@@ -1,4 +1,4 @@
-"""Response maps: what comes of a first click at every pixel of an object, or of a moved box."""
+"""Response maps: IoU after a first click at every pixel of an object, or of a moved box."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def click_response_map(
     """Try a first click at every `stride`-th pixel of the object that is judged.
 
     Any model will do. One that scores single clicks itself, as the SAM family does, decodes
-    thousands at a time; `speed` goes to that way (`dtype`, `compiled`, `boundary`).
+    thousands at a time; `speed` has the options of the fast path (`dtype`, `compiled`, `boundary`).
     """
     valid = target.mask if target.ignore is None else target.mask - target.ignore
     if not valid:

@@ -98,9 +98,9 @@ def _results(found: Attacks, prompt: str = "click") -> Iterator[page.Block]:
 
 
 def span_sentence(found: Attacks, members: Sequence[AttackedSessions], prompt: str) -> page.Phrase:
-    """How far apart worst and best lie, of the models with the least and the most span.
+    """The gap between worst and best, of the models with the smallest and the largest one.
 
-    How clicks were found is named where models were not all attacked alike.
+    The search method is named if models were not all attacked in the same way.
     """
     order = sorted(members, key=lambda g: float(g.each("iou-d").mean()))
     least, most = order[0], order[-1]
@@ -133,7 +133,7 @@ def _unequal(found: Attacks) -> list[page.Block]:
 
 
 def _order_kept(found: Attacks, members: Sequence[AttackedSessions]) -> str:
-    """Whether Min <= Base <= Max holds, counted; and how often a session was taken over."""
+    """How often Min <= Base <= Max holds, and how often a session was taken over."""
     protocol, dataset = members[0].protocol, members[0].dataset
     bounds = [[group.role(role) for role in ("min", "base", "max")] for group in members]
     held = np.concatenate([((a <= b) & (b <= c)).ravel() for a, b, c in bounds])

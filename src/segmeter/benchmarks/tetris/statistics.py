@@ -53,7 +53,7 @@ class AttackedSessions(Group):
 
 
 def roles_of(run: Results) -> dict[str, str]:
-    """Which user has which role; the gradient's users come before those who search."""
+    """The user of each role; gradient users come before search users."""
     if run.plan.benchmark == "tetris-boxes":
         return {"tight-box": "base", "worst-box": "min", "best-box": "max"}
     planned = [spec.name for spec in run.plan.users]
@@ -65,7 +65,7 @@ def roles_of(run: Results) -> dict[str, str]:
 
 
 def groups(run: Results) -> list[Group]:
-    """Attacked sessions, with whatever is known about first clicks, and responses to clicks."""
+    """Attacked sessions, with the known first clicks, and responses to clicks."""
     return [*attacked_sessions(run), *response_groups(run, lambda user: "")]
 
 
@@ -96,7 +96,7 @@ def attacked_sessions(run: Results) -> list[AttackedSessions]:
 
 
 def attacks_of(run: Results) -> dict[str, str]:
-    """Whether each model was attacked along a gradient or by search."""
+    """Whether each model was attacked by gradient or by search."""
     if "trials" not in run.columns("rows"):
         return {}
     rows = run.sql("""
@@ -171,7 +171,7 @@ def _singles(
 def _people(
     group: AttackedSessions, people: Mapping[int, str], centre: Floats, diagonal_px: Floats
 ) -> dict[str, Floats]:
-    """How real people's first clicks fare: their range, and how much of it the attack spans."""
+    """First clicks of real people: the range of IoU, and how much of it the attack spans."""
     names = ("people-min", "people-max", "people-spread", "people-distance", "coverage")
     found = np.full((len(names), group.size), np.nan)
     low, high = group.each("first-min"), group.each("first-max")

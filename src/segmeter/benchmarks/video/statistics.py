@@ -330,7 +330,7 @@ def viewer(scene: Scene, truth: Mask | None, rows: Sequence[Row]) -> page.Slices
 
 
 def _scrolled(case: VideoCase, caption: str = "") -> page.Slices:
-    """A session to play, the video thinned until it is small enough for a page."""
+    """A session to replay, with every nth frame so that it fits on a page."""
     import cv2
 
     length, height, width = case.scene.shape

@@ -1,4 +1,4 @@
-"""Statistics of volumes: quality, what it cost, and quality at equal cost.
+"""Statistics of volumes: quality, effort, and quality at equal effort.
 
 Numbers are averaged as the paper does: over the instances of a case, then over cases; intervals
 resample patients where the data names them, scans otherwise, and there are none below five. Dice
@@ -262,7 +262,7 @@ def _alone(value: float) -> Interval:
 
 
 def goals_of(run: Results) -> tuple[float, ...]:
-    """Dice in percent that count as good enough: those asked for, or 80 and 90."""
+    """Goals of Dice in percent: those given, or 80 and 90."""
     asked = run.settings.get("goal")
     if asked is None:
         return GOALS

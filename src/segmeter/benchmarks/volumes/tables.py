@@ -272,7 +272,7 @@ def _at_end(group: VolumeSessions, name: str, organ: str) -> Floats:
 
 
 def _best_strong(values: Sequence[float], better: str) -> Sequence[Cell]:
-    """One way alone, or a value that all share, stands out in nothing."""
+    """A single row, or a value that all share, is not highlighted."""
     if not better:
         return values
     best = max(values) if better == "higher" else min(values)

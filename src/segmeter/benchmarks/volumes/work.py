@@ -153,9 +153,9 @@ def published_case_dice(ground_truths: Sequence[Mask], predictions: Sequence[Mas
 def published_entries(ground_truths: Sequence[Mask], predictions: Sequence[Mask]) -> list[float]:
     """Dice of predictions and ground truths after re-matching, best first.
 
-    Which prompt made which mask is forgotten: the assignment with the largest sum of Dice
-    counts. An unmatched prediction is an entry of 0, and so is a ground truth, so that a miss
-    costs two. An empty prediction for the first instance is dropped, a later one is not.
+    Masks are matched to objects again: the assignment with the largest sum of Dice counts. An
+    unmatched prediction is an entry of 0, and so is a ground truth, so that a miss costs two. An
+    empty prediction for the first instance is dropped, a later one is not.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -169,7 +169,7 @@ def published_entries(ground_truths: Sequence[Mask], predictions: Sequence[Mask]
 
 
 def fits(model: Model, user: User) -> bool:
-    """Whether a model takes what a user gives, where it gives it.
+    """Whether a model accepts the prompts of a user, in the places where it gives them.
 
     Prompters of slices and of the whole are kept apart; users who click one voxel a round
     may use either.

@@ -22,7 +22,7 @@ OWN_RULES = (
 
 
 def short_name(model: str) -> str:
-    """A model's name as tables tell it.
+    """A model's name in tables.
 
     >>> short_name("mobile-sam?device=cpu&masks=zeroshot")
     'mobile-sam?device=cpu'
@@ -33,7 +33,7 @@ def short_name(model: str) -> str:
 
 
 def named(asked: str, segmenters: Sequence[Spec]) -> Spec | None:
-    """The subject that is asked for, by its name alone or with its options; the first of several.
+    """The requested model, by its name alone or with its options; the first of several.
 
     >>> str(named("disc?radius=9", [Spec("disc", {"radius": 5}), Spec("disc", {"radius": 9})]))
     'disc?radius=9'

@@ -39,8 +39,8 @@ _SUMMARY = "edges of automatic masks against human boundaries (ODS, OIS, AP, R50
 class Edges(Declared):
     """Segment Anything's zero-shot edges (supplement E.2), compared with classical detectors.
 
-    Models are turned into edge detectors by their automatic masks; methods bring their own
-    edge maps.
+    Models are turned into edge detectors by their automatic masks; methods have their own edge
+    maps.
     """
 
     name = "edges"

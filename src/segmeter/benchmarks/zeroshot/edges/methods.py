@@ -86,7 +86,10 @@ class AutomaticEdges:
         return self.sweep(scene)["corrected"]
 
     def sweep(self, scene: Scene) -> Mapping[str, Segmentation]:
-        """Edge maps by protocol. Clicks lie where `published` puts them, for one look's sake."""
+        """Edge maps by protocol.
+
+        Clicks have the positions of `published`, so that each image is encoded once.
+        """
         height, width = scene.shape
         kept = crop_candidates(self.model, scene, Crop(0, 0, width, height), self.options)
         return {r: Segmentation(edges=self.edges(kept, (height, width), r)) for r in PROTOCOLS}

@@ -53,7 +53,7 @@ class EdgeTables(SweptTables):
 
 
 def groups(run: Results) -> list[EdgeTables]:
-    """All methods of a run, by dataset and reading."""
+    """All methods of a run, by dataset and protocol."""
     by, unit = ("dataset", "model", "protocol"), ("scene",)
     return EdgeTables.load(run, ["threshold", *COUNTS], axis="threshold", by=by, unit=unit)
 

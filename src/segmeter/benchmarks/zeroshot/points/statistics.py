@@ -129,7 +129,7 @@ def sections(run: Results) -> list[page.Section]:
 
 
 def baseline_of(run: Results) -> str:
-    """The model that others are set against: the one asked for, else the first."""
+    """The model that others are compared with: the given one, else the first."""
     asked = str(run.plan.options.get("baseline") or "")
     return str(named(asked, run.plan.segmenters) or run.plan.segmenters[0])
 

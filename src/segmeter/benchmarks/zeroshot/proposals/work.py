@@ -101,7 +101,7 @@ def groups_of(
 ) -> dict[str, Recalled]:
     """Recall of all objects by proposals, by size and by the frequency of their class.
 
-    Crowd flags are not looked at. Of LVIS's classes those that an image was not searched for
+    Crowd flags are ignored. Of LVIS's classes those that an image was not searched for
     make no difference to recall: every proposal counts.
     """
     objects = sorted(ground_truth.objects, key=lambda thing: thing.category)
