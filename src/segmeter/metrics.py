@@ -84,7 +84,7 @@ class Metric:
         return math.fsum(self.values) / len(self.values)
 
     def reset(self) -> None:
-        """Forget all values."""
+        """Reset all values."""
         self.values = []
 
     def merge_state(self, other: Metric) -> None:
@@ -142,7 +142,7 @@ class MetricCollection:
         return {name: metric.compute() for name, metric in self.metrics.items()}
 
     def reset(self) -> None:
-        """Forget all values."""
+        """Reset all values."""
         for metric in self.metrics.values():
             metric.reset()
 

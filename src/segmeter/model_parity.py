@@ -81,7 +81,7 @@ class Parity:
 
     @property
     def lowest(self) -> list[Comparison]:
-        """All rounds, the least alike first."""
+        """All rounds, the least similar first."""
         return sorted(self.rounds, key=lambda r: (r.iou, r.scene, r.target, r.round))
 
     @property

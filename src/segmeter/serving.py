@@ -1,4 +1,4 @@
-"""`segmeter.serve`: a model behind HTTP, in the protocol that `--model http://...` speaks.
+"""`segmeter.serve`: a model behind HTTP, in the protocol of `--model http://...`.
 
     GET  /          {"protocol": 1, "model", "summary", "takes", "fingerprint"}
     POST /image     body: a PNG or JPEG file -> {"image": name, "shape": [height, width]}

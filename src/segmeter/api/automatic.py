@@ -54,11 +54,11 @@ def auto_masks(
     images
         Image files, or folders of images.
     points, crops, smallest
-        Points on a side of the grid; layers of crops; smallest hole or island that stays.
+        Points on a side of the grid; layers of crops; smallest hole or island that is kept.
     options
         Further settings as `name=value`: score, stability, box_nms and others.
     tell
-        Called with a sentence per image, and whether it failed.
+        Called with a message per image, and whether it failed.
 
     Returns
     -------

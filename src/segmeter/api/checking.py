@@ -32,13 +32,13 @@ class Check:
     kind
         `"model"`, `"dataset"` or `"run"`.
     faults
-        One sentence for each thing that is wrong.
+        One sentence per problem.
     findings
-        Of a dataset: scenes, targets, classes, and what was recognised in a folder.
+        Of a dataset: scenes, targets, classes, and the layout recognised in a folder.
     damaged, jobs
-        Of a run: what is wrong with a file, by its name, and how many jobs are finished.
+        Of a run: the fault of each damaged file, by name, and the number of finished jobs.
     about
-        Of a checkpoint file: what it holds, one sentence each.
+        Of a checkpoint file: its content, one sentence each.
     """
 
     name: str
@@ -156,7 +156,7 @@ def _model(thing: Any, weights: str | Path | None) -> Any:
 
 
 def _twin(name: str) -> str:
-    """How to check the dataset of the same name, if there is one."""
+    """A hint on checking the dataset of the same name, if there is one."""
     return "; --limit or --page check the dataset" * (name in catalogue.datasets.names())
 
 

@@ -156,7 +156,7 @@ def _scribble_rows(path: Path, datasets: Mapping[str, Dataset]) -> Iterator[reco
 def _warn_of_compared(
     path: Path, file: Clicks, datasets: dict[str, Dataset], compare: str, tell: Tell
 ) -> None:
-    """Which clicks are not compared, and if they miss their objects."""
+    """Warn about clicks that are not compared, and clicks that miss their objects."""
     if compare == "modes":
         only = next(iter(datasets.values()))
         datasets = {key.dataset: only for key in file.keys}
@@ -200,7 +200,7 @@ def _clicked_name(dataset: Dataset) -> str:
 
 
 def warn_of_skipped(plan: Plan, roots: Roots, tell: Tell) -> None:
-    """Which recorded clicks a benchmark leaves out, and if they miss their objects."""
+    """Warn about recorded clicks that a benchmark leaves out, and clicks that miss objects."""
     declared = catalogue.benchmarks.make(plan.benchmark).options
     if "clicks" not in [option.name for option in declared]:
         return  # an option that the benchmark refuses itself
@@ -217,7 +217,7 @@ def warn_of_skipped(plan: Plan, roots: Roots, tell: Tell) -> None:
 def warn_of_samples(
     path: Path, clicks: Clicks, datasets: Mapping[str, Dataset], previous: Path | None, tell: Tell
 ) -> None:
-    """Which clicks make no training sample, and if they miss their objects."""
+    """Warn about clicks without a training sample, and clicks that miss their objects."""
     reasons = [recorded.unasked(datasets), *([recorded.without_masks] if previous is None else [])]
     _warn(tell, path, clicks, reasons, datasets)
 
@@ -226,7 +226,7 @@ def _warn(
     tell: Tell, path: Path, clicks: Clicks, reasons: Sequence[recorded.Why],
     datasets: Mapping[str, Dataset], scenes: Mapping[str, frozenset[str]] | None = None,
 ) -> None:  # fmt: skip
-    """Tell which clicks are left out for these reasons, and if clicks miss their objects."""
+    """Warn about clicks that are left out for these reasons, and clicks that miss their objects."""
     used = scenes or {name: frozenset(data.scenes()) for name, data in datasets.items()}
     found = recorded.left_out(clicks, *reasons), recorded.astray(clicks, datasets, used)
     for sentence in filter(None, found):

@@ -264,7 +264,7 @@ def write_page(found: Findings, path: Path) -> None:
 
 
 def _without_name(sentence: str) -> str:
-    """Faults of a scene, without its name, which stands before it already.
+    """Faults of a scene, without its name, which the caller prints first.
 
     >>> _without_name("own/f: target 'object' is empty")
     "target 'object' is empty"

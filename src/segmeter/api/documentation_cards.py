@@ -41,7 +41,7 @@ QUESTIONS: Mapping[str, Mapping[str, Sequence[str]]] = json.loads(
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A card: what segmeter filled in, what a person answered, and metadata for a hub.
+    """A card: segmeter's entries, a person's answers, and metadata for a hub.
 
     `filled` and `answers` have texts by section and question number; a person's answer is shown
     instead of what was filled in.

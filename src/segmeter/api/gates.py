@@ -32,7 +32,7 @@ class GateLine:
     failed
         Whether the condition holds, which fails the gate.
     untested
-        Why significance was not tested where the condition asks for it: too few images.
+        Why significance was not tested although the condition needs it: too few images.
     """
 
     condition: str
@@ -116,7 +116,7 @@ def judge(run: Run, conditions: Sequence[str], protocol: str) -> Gate:
 
 
 def _pairs(run: Run) -> list[tuple[str, str]]:
-    """Labels of the old and the new models that belong together; none where they are the same."""
+    """Paired labels of the old and the new models; none if they are the same."""
     if len(run.models_by_run) == 1:
         old, *new = run.models_by_run[0].values()
         return [(old, label) for label in new]

@@ -139,7 +139,7 @@ def describe(kind: str, name: str, *, data: Any = None, weights: Any = None) -> 
     -------
     dict
         Summary, options with their defaults, and the fields of its card, such as the licence and
-        the citation; `not here` says why it cannot be used on this machine.
+        the citation; `not here` is the reason why it cannot be used on this machine.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def describe(kind: str, name: str, *, data: Any = None, weights: Any = None) -> 
 
 
 def summaries(kind: str, *, synthetic: bool = False) -> dict[str, str]:
-    """Names of one kind with a line about each; synthetic models only if asked."""
+    """Names of one kind with a line about each; synthetic models only on request."""
     return {
         entry.name: entry.summary
         for entry in _registry(kind)

@@ -165,7 +165,7 @@ class Dataset:
         return list(self._names)
 
     def scenes(self) -> Sequence[str]:
-        """Names of the scenes, as benchmarks ask for them."""
+        """Names of the scenes, as benchmarks use them."""
         return self._names
 
     def load(self, scene: str) -> Scene:
@@ -303,7 +303,7 @@ def protocol_names(given: str | Sequence[str]) -> tuple[ProtocolName, ...]:
 
 
 def is_own_data(path: str) -> bool:
-    """Whether a path is that of a folder, of a COCO file, or of a table that lists volumes."""
+    """Whether a path is a folder, a COCO file, or a table that lists volumes."""
     return Path(path).is_dir() or (
         path.lower().endswith((".csv", ".json")) and Path(path).is_file()
     )

@@ -128,7 +128,7 @@ class Predictor:
         return rounds[-1].model_score if rounds else float("nan")
 
     def reset(self) -> None:
-        """Forget all prompts; the image stays encoded."""
+        """Reset all prompts; the image stays encoded."""
         before = self._started()
         self._session = Session(before.scene, before.encoded, protocol=self.protocol)
 

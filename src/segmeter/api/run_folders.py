@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def run_numbers(folder: str | Path, statistic: str, tell: Tell = silent) -> list[dict[str, Any]]:
     """One statistic of every model in every run under a folder, such as `noc@90`.
 
-    Runs without rows are left out; `tell` receives why others cannot be read. A limit that is not
-    known, as those of one image, is None.
+    Runs without rows are left out; `tell` receives the errors of runs that cannot be read. A limit
+    that is not known, as those of one image, is None.
     """
     from segmeter.store import Run
     from segmeter.store.folder import list_runs

@@ -177,7 +177,7 @@ class Run(StoredRun):
 
     @property
     def models_by_run(self) -> list[dict[str, str]]:
-        """Of each opened run, its models by name, with the labels that they have here."""
+        """The models of each opened run by name, with their labels here."""
         sources = self._labelled if self._several else self._sources
         return [
             {name: source.labels.get(name, name) for name in map(str, source.plan.segmenters)}
@@ -435,7 +435,7 @@ class Run(StoredRun):
         return export_masks(self, Path(out), format, which, images)
 
     def export_hint(self, format: str | None) -> str:
-        """How to open the files of an export in the tool that they are for."""
+        """How to open the files of an export in the target tool."""
         from segmeter.export.formats import FORMATS
 
         return FORMATS[format].hint if format is not None and format in FORMATS else ""

@@ -36,7 +36,7 @@ def zero_shot(
     """Run points, boxes, edges and proposals on all of their datasets that are in `data`.
 
     Each benchmark is a run of its own in a folder of its name below `out`; the same call resumes.
-    `tell` receives which datasets are missing. `execution` is as in `evaluate`.
+    `tell` receives the names of missing datasets. `execution` is as in `evaluate`.
     """
     from segmeter.evaluation import evaluate
 

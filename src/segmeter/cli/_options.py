@@ -1,4 +1,4 @@
-"""Options that several commands share: what each is called, what it means."""
+"""Options that several commands share, with their names and help texts."""
 
 from __future__ import annotations
 

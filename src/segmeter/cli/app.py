@@ -80,7 +80,7 @@ def _plainly(parameters: list[Any]) -> list[Any]:
 
 
 def _has_range(parameter: Any) -> bool:
-    """Whether a number has limits, which typer before 0.29 keeps on the type of the option."""
+    """Whether a number has limits, which typer before 0.29 stores on the type of the option."""
     held = getattr(parameter, "type", parameter)
     return any(getattr(held, end, None) is not None for end in ("min", "max"))
 
@@ -226,7 +226,7 @@ def _only_what_was_typed(typed: Sequence[str]) -> AbstractContextManager[None]:
 
 
 def _misused(error: Any) -> int:
-    """A command that was typed wrongly: what is wrong, and where the right way is shown."""
+    """A usage error: what is wrong, and the command that shows the usage."""
     message = error.format_message().strip().rstrip(".").replace("Value error, ", "")
     command = error.ctx.command_path if error.ctx is not None else "segmeter"
     if not message:  # no command at all: the help has been shown

@@ -1,4 +1,4 @@
-"""`segmeter doctor`: what works on this machine, and what to do about the rest."""
+"""`segmeter doctor`: what works on this machine, and how to install what is missing."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def report(
 def _write_page(
     opened: segmeter.Run, out: Path | None, chosen: dict[str, Any], printed: str
 ) -> None:
-    """Write the page; print its answer, unless that was told, and images that are not available."""
+    """Write the page; print its conclusion, unless already printed, and missing images."""
     before = _costs_on(out or Path(opened.address) / "report.html")
     page = opened.report(out, **chosen)
     say_answer("\n".join(s for s in opened.conclusion().splitlines() if s not in printed))

@@ -447,7 +447,7 @@ def _read_again(out: Path, model: str, weights: Path | None) -> None:
 def _write_results(
     study: RunningStudy, page: Path, run: Path | None, users: list[str], weights: Path | None
 ) -> None:
-    """The report, with simulated users where asked for, and a run of all sessions."""
+    """The report, with simulated users on request, and a run of all sessions."""
     if (users or run) and study.plan.kind != "interact":
         raise segmeter.BadInput("--simulate and --run are for studies of kind 'interact'")
     plan, stimuli, people = study.plan, study.stimuli, studies.interactions
