@@ -82,6 +82,8 @@ def test_the_report_shows_obedience_calibration_and_the_worst_sessions(run: Any)
     names = [block.name.partition("-")[0] for block in section.blocks if isinstance(block, Table)]
     assert names == ["obedience", "score", "stopping"]
     assert "Multiples" in kinds
+    tables = [block for block in section.blocks if isinstance(block, Table)]
+    assert not any(c.better for t in tables for c in t.columns), "4 images name no best model"
     replays = [block for block in section.blocks if type(block).__name__ == "Replay"]
     assert "synthetic-stubborn" in replays[0].title  # type: ignore[union-attr]
     assert "not obeyed: click 1" in {f.note for f in replays[0].frames}  # type: ignore[union-attr]

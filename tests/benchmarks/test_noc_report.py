@@ -312,6 +312,9 @@ def test_one_model_one_round_one_protocol_one_scene_reports_too(tmp_path: Path) 
     run = Run.open(tmp_path / "run")
     html = render(Page("t", "s", [], [*Noc().sections(run), missing(run), provenance(run)]))
     assert "is the only model" in html
+    assert "Results in each protocol" not in html
+    assert "<strong>published</strong>" in html
+    assert "<strong>corrected</strong>" not in html
     assert json.dumps(Noc().differences(run)) == "[]"
 
 

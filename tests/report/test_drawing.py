@@ -197,6 +197,18 @@ def test_rows_named_as_curves_are_keyed_in_their_style() -> None:
     assert "ink" in str(plain[1].strip)
 
 
+def test_each_statistic_is_drawn_on_a_scale_of_its_own_around_zero() -> None:
+    """Differences of some clicks were dots without intervals on a scale of percent."""
+    columns = [Column("statistic"), Column("difference", digits=1, plot=True)]
+    rows = [["NoC@90", Value(-2.0, -4.0, -1.0)], ["IoU@1", Value(60.0, 40.0, 90.0)]]
+    view = table_view(Table("t", columns, rows))
+    assert view.heads[1][1] is None
+    for row in view.rows:
+        low, high = map(float, re.findall(r"M([\d.]+) 8H([\d.]+)", str(row[1].strip))[1])
+        assert high - low > 50
+        assert 'class="zero"' in str(row[1].strip)
+
+
 def test_a_log_scale_begins_where_it_is_told() -> None:
     scale = fitted(Axis("x", low=1, scale="log"), [6.0, 100.0], 0.0, 100.0)
     assert scale(1.0) == 0

@@ -73,7 +73,8 @@ def difference_table(
     units = " or ".join(dict.fromkeys(f"{d.unit}s" for d in found))
     note = (
         f"Differences are first minus second, with 95 % intervals over {units}; p is of a "
-        f"two-sided permutation test that exchanges the two {pairs[0]} within {units}."
+        f"two-sided permutation test that exchanges the two {pairs[0]} within {units}. "
+        "The dotted line is 0; each statistic has its own scale."
     )
     return page.Table.of(name, found, columns, caption, note)
 
@@ -86,11 +87,12 @@ def _conclusion(d: Difference, better: str, shown: Callable[[str], str]) -> str:
         who = f"{shown(d.first if first else d.second)} is better" if better else "they differ"
         odd = " (the interval includes 0, because with skewed values it is wide)"
         return f"significant: {who}{'' if apart or not np.isfinite(d.low) else odd}"
+    if d.too_few or not apart:
+        return d.too_few or "not significant"
     odd = ", but only for this pair; p is corrected for all pairs"
     if d.p >= 0.05:
         odd = "; the paired permutation test, exact for few cases, does not reach 5 %"
-    conclusion = d.too_few or "not significant"
-    return f"{conclusion} (the interval excludes 0{odd})" if apart else conclusion
+    return f"not significant (the interval excludes 0{odd})"
 
 
 def titled(card: Statistic) -> str:

@@ -16,7 +16,7 @@ from segmeter.analysis.costs import cost_of
 from segmeter.analysis.report_cases import available_cases, session_frames
 from segmeter.analysis.responses import Responses
 from segmeter.core import sections as page
-from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.benchmarks import FEWEST_PAIRS, Difference, Results, SummaryRow
 from segmeter.core.grouping import grouped
 from segmeter.core.prompts import Click
 from segmeter.stats.annotation_time import CostModel
@@ -39,6 +39,10 @@ _TEXT = (
     "side allowed), a stroke by its share of pixels. The model's own **score** is compared with "
     "IoU in all rounds: ECE is the mean gap between score and IoU in ten bins of equal size; risk "
     "over coverage is the mean of 1 - IoU if only the best-scored masks are accepted."
+)
+_BOLD = (
+    " Bold in these tables: the best value if its interval overlaps no other, of at least "
+    f"{FEWEST_PAIRS} images or scans; no test is behind it."
 )
 
 
@@ -77,14 +81,16 @@ def response_sections(run: Results, *, corrections_only: bool = False) -> list[p
             *by_class(members, where, stem, classes),
             *_replays(run, members, stem, 1 if len(compared) > 2 else 2),
         ]
-        few = len(set(members[0].clusters)) < fewest
-        blocks += [_without_limits(block) for block in made] if few else made
+        cases = len(set(members[0].clusters))
+        made = [_without_limits(block) for block in made] if cases < fewest else made
+        blocks += [_without_bold(block) for block in made] if cases < FEWEST_PAIRS else made
     if once:
         text = f"Users who prompt once correct nothing and are left out: {', '.join(sorted(once))}."
         blocks.append(page.Note(text))
     if not blocks:
         return []
-    return [page.Section("Does the model obey clicks?", _TEXT if found else "", blocks)]
+    bold = _BOLD if any(len(members) > 1 for members in compared) else ""
+    return [page.Section("Does the model obey clicks?", _TEXT + bold if found else "", blocks)]
 
 
 def _without_limits(block: page.Block) -> page.Block:
@@ -97,6 +103,13 @@ def _without_limits(block: page.Block) -> page.Block:
         case page.Multiples(charts=charts):
             return replace(block, charts=[replace(c, marks=[*map(bare, c.marks)]) for c in charts])
     return block
+
+
+def _without_bold(block: page.Block) -> page.Block:
+    """The same without a best value: there are too few cases to name one."""
+    if not isinstance(block, page.Table):
+        return block
+    return replace(block, columns=[replace(column, better="") for column in block.columns])
 
 
 def followed_notes(run: Results) -> Sequence[page.Block]:
@@ -298,6 +311,7 @@ def _noted(frames: Sequence[page.Frame]) -> list[page.Frame]:
         if len(frame.prompts) == 1 and isinstance(frame.prompts[0], Click):
             given.append((number, frame.prompts[0]))
         wrong = [str(k) for k, c in given if frame.mask[tuple(map(round, c.point))] != c.positive]
-        note = f"not obeyed: click {', '.join(wrong)}" if wrong else ""
+        clicks = "click" if len(wrong) == 1 else "clicks"
+        note = f"not obeyed: {clicks} {', '.join(wrong)}" if wrong else ""
         made.append(replace(frame, note=note))
     return made

@@ -60,7 +60,7 @@ class _ColumnLayout:
 
     column: Column
     best: set[int]
-    scale: Scale | None
+    scales: list[Scale]  # of each row, where numbers are plotted
     span: tuple[float, float] | None
     room: int
 
@@ -68,20 +68,22 @@ class _ColumnLayout:
 def table_view(table: Table, palette: Palette | None = None) -> TableView:
     """Lay out a table; rows named as curves of the page are keyed in their colours."""
     kinds, layouts = _kinds(table), []
+    statistics = _texts(table, "statistic")
     for k, column in enumerate(table.columns):
         cells = [row[k] for row in table.rows]
         room = max((len(spread(c, column)) for c in cells if isinstance(c, Value)), default=0)
-        scale = _scale(column, cells) if column.plot else None
+        scales = _scales(column, cells, statistics) if column.plot else []
         best = _best(column, cells, kinds)
         numbers = _numbers(cells) if column.shade else []
         span = (min(numbers), max(numbers)) if numbers else None
-        layouts.append(_ColumnLayout(column, best, scale, span, room))
-    heads = [(one.column, _ruler(one.scale) if one.scale else None) for one in layouts]
+        layouts.append(_ColumnLayout(column, best, scales, span, room))
+    shared = len(set(statistics)) == 1
+    heads = [(one.column, _ruler(one.scales, shared) if one.scales else None) for one in layouts]
     rows = []
     for i, row in enumerate(table.rows):
         style = palette.known(_name(row[0])) if palette and row else None
         pairs = zip(row, layouts, strict=True)
-        views = [replace(_view(cell, one, style), best=i in one.best) for cell, one in pairs]
+        views = [_view(i, cell, one, style) for cell, one in pairs]
         if style:
             views[0] = replace(views[0], text=short(views[0].text), key=drawn("key", style))
         rows.append(views)
@@ -109,7 +111,7 @@ def _name(cell: Cell) -> str:
     return cell.text if isinstance(cell, Label) else str(cell)
 
 
-def _view(cell: Cell, layout: _ColumnLayout, style: Style | None) -> CellView:
+def _view(row: int, cell: Cell, layout: _ColumnLayout, style: Style | None) -> CellView:
     column, room = layout.column, layout.room
     if isinstance(cell, Label):
         return CellView(cell.text, False, room=room, protocol=cell.protocol, order=cell.text)
@@ -123,7 +125,8 @@ def _view(cell: Cell, layout: _ColumnLayout, style: Style | None) -> CellView:
         True,
         interval=spread(value, column),
         room=room,
-        strip=_strip(value, layout.scale, style) if layout.scale and known else None,
+        best=row in layout.best,
+        strip=_strip(value, layout.scales[row], style) if layout.scales and known else None,
         tint=_tint(value.value, layout.span) if known else "",
         link=value.link,
         order=str(value.value) if known else "",
@@ -137,14 +140,16 @@ def _numbers(cells: list[Cell]) -> list[float]:
 
 def _kinds(table: Table) -> list[Hashable]:
     """Comparable rows: those of one protocol, on the same data."""
-    apart = [k for k, column in enumerate(table.columns) if column.title == "data"]
     return [
-        (
-            row[0].protocol if row and isinstance(row[0], Label) else "",
-            *(_name(row[k]) for k in apart),
-        )
-        for row in table.rows
+        (row[0].protocol if row and isinstance(row[0], Label) else "", data)
+        for row, data in zip(table.rows, _texts(table, "data"), strict=True)
     ]
+
+
+def _texts(table: Table, title: str) -> list[str]:
+    """Each row's text in the column of that title; empty where there is none."""
+    places = [k for k, column in enumerate(table.columns) if column.title == title][:1]
+    return ["".join(_name(row[k]) for k in places) for row in table.rows]
 
 
 def _best(column: Column, cells: list[Cell], kinds: list[Hashable]) -> set[int]:
@@ -187,19 +192,28 @@ def _apart(best: Cell, other: Cell, higher: bool) -> bool:
     return low is not None and high is not None and low < high
 
 
-def _scale(column: Column, cells: list[Cell]) -> Scale:
-    """One scale for a column: from zero unless all values are far from it."""
-    limits = [
-        v
-        for c in cells
-        if isinstance(c, Value)
-        for v in (c.value, c.low, c.high)
-        if v is not None and math.isfinite(v)
-    ] or [0.0, 1.0]
-    low, high = min(limits), max(limits)
-    start = 0.0 if 0 <= low < 0.6 * high else low
-    axis = Axis(column.title, low=start, high=high, percent=column.percent)
-    return fitted(axis, limits, 6.0, _STRIP - 6.0, 3)
+def _scales(column: Column, cells: list[Cell], statistics: list[str]) -> list[Scale]:
+    """The scale of each row: from zero unless all values are far from it.
+
+    Each statistic has its own; with negative numbers in the column, all of them contain zero.
+    """
+    limits = [_limits(cell) for cell in cells]
+    signed = any(v < 0 for row in limits for v in row)
+    made = {}
+    for statistic in dict.fromkeys(statistics):
+        pairs = zip(limits, statistics, strict=True)
+        here = [v for row, own in pairs if own == statistic for v in row] or [0.0, 1.0]
+        here += [-0.02 * max(here), -0.02 * min(here)] if signed else []
+        low, high = min(here), max(here)
+        start = 0.0 if 0 <= low < 0.6 * high else low
+        axis = Axis(column.title, low=start, high=high, percent=column.percent)
+        made[statistic] = fitted(axis, here, 6.0, _STRIP - 6.0, 3)
+    return [made[statistic] for statistic in statistics]
+
+
+def _limits(cell: Cell) -> list[float]:
+    found = (cell.value, cell.low, cell.high) if isinstance(cell, Value) else ()
+    return [v for v in found if v is not None and math.isfinite(v)]
 
 
 def _strip(value: Value, scale: Scale, style: Style | None) -> Markup:
@@ -209,7 +223,11 @@ def _strip(value: Value, scale: Scale, style: Style | None) -> Markup:
     return drawn("strip", _STRIP, scale, scale(value.value or 0.0), limits, style)
 
 
-def _ruler(scale: Scale) -> Markup:
+def _ruler(scales: list[Scale], shared: bool) -> Markup | None:
+    """The ends of a scale that all rows share."""
+    if not shared:
+        return None
+    scale = scales[0]
     first = 0.0 if 0.0 in scale.ticks else scale.ticks[0]
     ends = [first, scale.ticks[-1]] if scale.ticks[-1] != first else [first]
     return drawn("ruler", _STRIP, scale, ends)

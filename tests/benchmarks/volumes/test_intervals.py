@@ -104,6 +104,12 @@ def test_an_interval_and_a_p_value_that_disagree_are_explained():
     assert why in table.rows[0][-1]
 
 
+def test_no_test_is_said_to_fail_that_was_not_made():
+    untested = Difference("a", "b", "d", "u", "corrected", "dice", 2.0, 0.1, 3.9, 0.5, 1, 9, 3)
+    table = difference_table([untested], cards())
+    assert table.rows[0][-1] == "not tested: 3 images, 6 needed"
+
+
 @pytest.mark.parametrize("cases", [1, 2, 3, 4])
 def test_few_cases_have_no_interval_and_the_page_says_why(cases):
     group = sessions(np.linspace(0.8, 0.9, cases)[:, None])

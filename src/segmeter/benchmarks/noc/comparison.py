@@ -206,8 +206,8 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
         columns,
         caption=f"{comparison.title}: {_amount(group)}, {counted(group.rounds, 'round')}, "
         f"protocol {group.protocol}",
-        note=f"{parts.INTERVALS} Bold: significantly better than every other model. "
-        f"{comparison.by_hand()}.{capped if short else ''}",
+        note=f"{parts.INTERVALS} Bold: significantly better than every other model."
+        f"{capped if short else ''}",
     )
 
 
@@ -343,7 +343,7 @@ def _runner_up(comparison: Comparison) -> str:
     what an interval does not, or an order that could turn.
     """
     if len(comparison.models) < 2:
-        return "Add a second model to the run (--add) to compare."
+        return "To compare, add a second model to the run (`segmeter run --add`)."
     best, other = comparison.models[:2]
     told, gaps = [], []
     for measure, digits in ((comparison.seconds, 1), (comparison.clicks, 2)):

@@ -107,6 +107,16 @@ def _growth(comparisons: Sequence[Comparison]) -> page.Section:
     return page.Section("Quality by number of clicks", text, list(map(page.Multiples, charts)))
 
 
+_PROTOCOL_TEXT = {
+    "published": (
+        "In **published**, a success at the last round is a failure too, the user keeps clicking "
+        "pixel (0, 0) when no error is left, and the previous mask is not fed back if the second "
+        "click is negative."
+    ),
+    "corrected": "In **corrected**, failures are the objects that never reach q %.",
+}
+
+
 def _numbers(comparisons: Sequence[Comparison]) -> page.Section:
     """The statistics that papers print, in every protocol of the run."""
     findings = comparisons[0].findings
@@ -125,15 +135,15 @@ def _numbers(comparisons: Sequence[Comparison]) -> page.Section:
             caption = f"{comparison.title}: {what}; {group.size} objects, {group.rounds} rounds"
             stem, names = f"{name}-{_stem(comparison)}", [card.name for card in cards]
             blocks.append(findings.table(stem, own, names, best=best, caption=caption))
+    protocols = findings.run.plan.protocols
     text = (
-        "NoC@q is the mean number of rounds until IoU first reaches q %; a failure counts as "
-        "all rounds. NoF@q is the number of failures: **published** also counts a success at the "
-        "last round as one, **corrected** only objects that never reach q %. AuC is the area under "
-        "IoU over the rounds. In **published**, the user keeps clicking pixel (0, 0) when no error "
-        "is left, and the previous mask is not fed back if the second click is negative. Bold: "
-        "significantly better than every other model."
+        "NoC@q is the mean number of rounds until IoU first reaches q %; a failure counts as all "
+        "rounds. NoF@q is the number of failures. AuC is the area under IoU over the rounds. "
+        f"{' '.join(_PROTOCOL_TEXT[name] for name in protocols)} Bold: significantly better than "
+        "every other model."
     )
-    return page.Section("Results in each protocol", text, blocks)
+    title = "Results in each protocol" if len(protocols) > 1 else "Clicks, failures and quality"
+    return page.Section(title, text, blocks)
 
 
 def _quality_columns(group: noc.ClickSessions) -> list[Statistic]:
@@ -204,7 +214,8 @@ def _touch_up(
 
     columns = {**head, **findings.columns(measured, [card.name for card in shown])}
     for what, factor in (("half", 0.5), ("twice", 2.0)):
-        columns[page.Column(f"time at {what} that price", "s per object", 1)] = at_price(factor)
+        title = f"time if correcting costs {what}"
+        columns[page.Column(title, "s per object", 1)] = at_price(factor)
     note = (
         "After each click, a person may stop and correct the outline by hand: the missing or the "
         "superfluous part, whichever is longer, beyond 3 px. Correcting a "
