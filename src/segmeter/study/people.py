@@ -37,7 +37,7 @@ Answering = Callable[[dict[str, Any], np.random.Generator], dict[str, Any]]
 _AT_ONCE = 4
 _MOST_PEOPLE = 2000
 _CARELESS = 0.03  # share of clicks that fall anywhere
-_GOOD = 0.9  # IoU of a mask that nobody corrects further
+_GOOD = 0.9  # IoU of a mask that is accepted
 _BATCHES = 3  # per person
 _ENDED, _BUSY = 423, 429
 
