@@ -161,5 +161,5 @@ def test_a_model_without_slope_is_refused(encoded):
     plain = catalogue.models.make("disc").encode(encoded.scene)
     target = encoded.scene.targets[0]
     now = Observation(encoded.scene, target, Mask.empty(target.mask.shape), (), "corrected", plain)
-    with pytest.raises(BadInput, match="no slope"):
+    with pytest.raises(BadInput, match="no gradient"):
         follow([now], ["best"])

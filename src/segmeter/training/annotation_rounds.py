@@ -256,6 +256,6 @@ def _record(members: Sequence[Asked], logits: Tensor, scores: Tensor) -> None:
         own, score = logits[i : i + 1], scores[i : i + 1]
         shown = encoded.choose(own, score, [encoded.is_ambiguous(request)])
         state = fed_back(encoded.policy, encoded.network.second, own, shown)
-        made = SamPrediction(encoded, own[0], state, Choices(score, shown), 0)
+        made = SamPrediction(encoded, own[0], state, Choices(own, score, shown), 0)
         session = one.session
         session.last, session.mask = made, made.mask()

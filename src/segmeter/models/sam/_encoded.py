@@ -36,6 +36,7 @@ from segmeter.models.sam._cuda_graphs import Decoded, Floats, Labels, graphs_of
 from segmeter.models.sam._decoder import NOT_A_POINT, Embedding
 from segmeter.models.sam._prompt_batches import (
     Policy,
+    chosen_of,
     clicks_of,
     fed_back,
     of_equal_size,
@@ -51,10 +52,11 @@ HINT_LOGIT = 10.0
 
 
 class Choices:
-    """Scores `(B, 4)` of a decoder pass and the masks it shows; read from the device when used."""
+    """The masks that a decoder pass shows, and scores `(B, 4)`; read from the device when used."""
 
-    def __init__(self, scores: Tensor, shown: Tensor) -> None:
+    def __init__(self, logits: Tensor, scores: Tensor, shown: Tensor) -> None:
         self._scores, self._shown = scores, shown
+        self.logits = chosen_of(logits, shown)  # (B, low, low)
 
     @cached_property
     def read(self) -> tuple[npt.NDArray[np.float32], list[int]]:
@@ -136,7 +138,7 @@ class SamEncodedScene:
             graphs = graphs_of(self) if points.size else None
             found = graphs.decoded(self, points, labels, masks, first) if graphs else None
             logits, scores, shown, back = found or self.decoded(points, labels, masks, first)
-            choices = Choices(scores, shown)
+            choices = Choices(logits, scores, shown)
             for at, i in enumerate(group):
                 made[i] = SamPrediction(self, logits[at], back[at : at + 1], choices, at)
         return [made[i] for i in range(len(requests))]
@@ -189,7 +191,7 @@ class SamEncodedScene:
         own = [p for p in predictions if isinstance(p, SamPrediction)]
         if len(own) != len(predictions):
             raise BadInput("only predictions of the same kind of model can be rendered")
-        return self.masks_of([p.logits[p.shown] for p in own])
+        return self.masks_of([p.choices.logits[p.place] for p in own])
 
     @torch.no_grad()
     def masks_of(self, logits: Sequence[Tensor] | Tensor) -> list[Mask]:
