@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from segmeter.clickability.click_files import Thing, write_simulated
+from segmeter.clickability.click_files import ClickTarget, write_simulated
 from segmeter.core.masks import Mask
 from segmeter.datasets.recorded_clicks import read_clicks
 
@@ -26,7 +26,7 @@ SHAPE = (120, 160)
 A_TARGET = 3 * 48  # first, false negatives, false positives
 
 
-def things(count: int) -> Iterator[Thing]:
+def things(count: int) -> Iterator[ClickTarget]:
     """Ellipses of many sizes, spread over five datasets."""
     rng = np.random.default_rng(0)
     y, x = np.mgrid[: SHAPE[0], : SHAPE[1]]
@@ -34,7 +34,7 @@ def things(count: int) -> Iterator[Thing]:
     for i in range(count):
         (cy, cx), (ry, rx) = rng.uniform(40, 80, 2), rng.uniform(12, 36, 2)
         inside = ((y - cy) / ry) ** 2 + ((x - cx) / rx) ** 2 <= 1
-        yield Thing(names[i % 5], f"{i:05d}", Mask.of(inside))
+        yield ClickTarget(names[i % 5], f"{i:05d}", Mask.of(inside))
 
 
 def plain(path: Path) -> int:

@@ -12,7 +12,7 @@ from segmeter.analysis.breakdown import (
     Key,
     differences_by_group,
     groups_of_targets,
-    said_of_targets,
+    stored_groups,
 )
 from segmeter.cli.compare import compare
 from segmeter.core.catalogue import Spec
@@ -34,7 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def members_of(run: Run) -> dict[str | None, set[Key]]:
-    named = groups_of_targets(said_of_targets(run, "size"), "size")
+    named = groups_of_targets(stored_groups(run, "size"), "size")
     return {group: {key for key, own in named.items() if own == group} for group in named.values()}
 
 

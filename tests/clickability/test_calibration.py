@@ -23,7 +23,7 @@ from segmeter.clickability.fitting.first_clicks import (
     Case,
     ExpectedStatistics,
     Fit,
-    Seen,
+    KeyStatistics,
     _apart,
     _running,
     expect,
@@ -57,13 +57,13 @@ def masks() -> list[Mask]:
     return [mask for mask in found if mask.area > 400]
 
 
-def _seen(mask: Mask, numbers: Numbers, noise: float = 0.0, kind: str = "first") -> Seen:
+def _seen(mask: Mask, numbers: Numbers, noise: float = 0.0, kind: str = "first") -> KeyStatistics:
     """What the tables would hold if people followed a prior, on a mask."""
     predicted = expect(shape_of(mask), numbers)
     pixels = math.prod(mask.shape)
     even = math.sqrt(1 / (mask.area * pixels) - 1 / pixels**2) + 1e-9
     pde = predicted.inside / mask.area
-    return Seen(
+    return KeyStatistics(
         "x",
         kind,
         (pde - 1 / pixels) / even,
@@ -182,7 +182,7 @@ def _pixels(mask: Mask) -> int:
     return math.prod(mask.shape)
 
 
-def _named(seen: Seen, key: str) -> Seen:
+def _named(seen: KeyStatistics, key: str) -> KeyStatistics:
     from dataclasses import replace
 
     return replace(seen, key=key)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from segmeter.clickability import click_files as file_warnings
-from segmeter.clickability.click_files import Thing, write_simulated
+from segmeter.clickability.click_files import ClickTarget, write_simulated
 from segmeter.core import catalogue
 from segmeter.core.scenes import Dataset
 from segmeter.datasets.recorded_clicks import COLUMNS, Clicks, read_clicks
@@ -73,7 +73,7 @@ def good(tmp_path_factory: pytest.TempPathFactory, mini: dict[str, Dataset]) -> 
     path = tmp_path_factory.mktemp("clicks") / "clicks.csv"
     data = mini["mini"]
     things = [
-        Thing("mini", name, target.mask, target.id)
+        ClickTarget("mini", name, target.mask, target.id)
         for name in data.scenes()[:2]
         for target in data.load(name).targets[:2]
     ]

@@ -186,7 +186,7 @@ def test_ids_of_coco_may_be_of_any_size_or_text(tmp_path: Path) -> None:
     [
         ({"segmentation": None}, "its outline cannot be read: there is none"),
         ({"segmentation": [[1, 2, 3]]}, "a polygon is a list of numbers"),
-        ({"image_id": 99}, "an object is of the image 99, which is not listed"),
+        ({"image_id": 99}, "an object belongs to image 99, which is not listed"),
         ({"image": {"id": 1, "file_name": "a.jpg"}}, "a record has no 'height'"),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from segmeter.clickability.click_files import Thing, write_simulated
+from segmeter.clickability.click_files import ClickTarget, write_simulated
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.datasets.data_roots import read_list
@@ -225,7 +225,9 @@ def test_a_split_is_a_list_of_stems(tmp_path: Path) -> None:
 def test_a_lifelike_file_reads_back_and_clicks_lie_on_what_is_wrong(tmp_path: Path) -> None:
     mask = Mask.box((60, 80), (10, 20), (50, 60))
     path = tmp_path / "clicks.csv"
-    rows = write_simulated(path, [Thing("GrabCut", "a", mask), Thing("TETRIS", "b", mask, "7")])
+    rows = write_simulated(
+        path, [ClickTarget("GrabCut", "a", mask), ClickTarget("TETRIS", "b", mask, "7")]
+    )
     clicks = read_clicks(path)
     assert len(clicks) == rows
     kinds = [key.kind for key in clicks.keys]
@@ -239,14 +241,16 @@ def test_a_lifelike_file_reads_back_and_clicks_lie_on_what_is_wrong(tmp_path: Pa
         on = np.mean([mask[point] for point in points.tolist()])
         assert on > 0.8
     again = tmp_path / "again.csv"
-    write_simulated(again, [Thing("GrabCut", "a", mask), Thing("TETRIS", "b", mask, "7")])
+    write_simulated(
+        again, [ClickTarget("GrabCut", "a", mask), ClickTarget("TETRIS", "b", mask, "7")]
+    )
     assert again.read_bytes() == path.read_bytes()
 
 
 def test_lifelike_later_rounds_come_with_their_previous_masks(tmp_path: Path) -> None:
     mask = Mask.box((60, 80), (10, 20), (50, 60))
     path = tmp_path / "clicks.csv"
-    write_simulated(path, [Thing("GrabCut", "a", mask)], per_target=10, masks=tmp_path)
+    write_simulated(path, [ClickTarget("GrabCut", "a", mask)], per_target=10, masks=tmp_path)
     clicks = read_clicks(path)
     for key, places in clicks.groups():
         if key.kind == "first":

@@ -34,7 +34,7 @@ def main() -> int:
     print(f"seed {seed}, {asked.inputs} inputs per reader", flush=True)
     bad = 0
     for name in names:
-        if not READERS[name].at_hand:
+        if not READERS[name].available:
             print(f"{name:12} passed over: needs {READERS[name].needs}", flush=True)
             continue
         bad += _in_own_process(name, seed, asked.inputs, asked.keep)

@@ -43,5 +43,5 @@ class Reader:
     share: int = 1
 
     @property
-    def at_hand(self) -> bool:
+    def available(self) -> bool:
         return not self.needs or importlib.util.find_spec(self.needs) is not None

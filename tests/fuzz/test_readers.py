@@ -17,7 +17,7 @@ AT_LEAST = 3  # of those that take long: each input opens a run
 @pytest.mark.parametrize("name", READERS)
 def test_mutated_files_give_values_or_a_sentence(name: str, tmp_path: Path) -> None:
     reader = READERS[name]
-    if not reader.at_hand:
+    if not reader.available:
         pytest.skip(f"needs the package {reader.needs}")
     inputs = max(INPUTS, AT_LEAST * reader.share)
     found = list(fuzz(reader, tmp_path, SEED, inputs))
@@ -45,7 +45,7 @@ def test_every_function_that_decodes_files_is_fuzzed(tmp_path: Path) -> None:
     """A new reader without a fuzz entry fails here: give it one in `readers.py`."""
     reached: set[tuple[str, int]] = set()
     for name, reader in READERS.items():
-        if not reader.at_hand:
+        if not reader.available:
             continue
         folder = tmp_path / name
         folder.mkdir()

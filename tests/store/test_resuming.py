@@ -21,7 +21,7 @@ from segmeter.core.scenes import Scene
 from segmeter.engine import Tally, run_plan
 from segmeter.models.synthetic import Disc
 from segmeter.store import Run, RunFolder
-from segmeter.store.local import RunGone
+from segmeter.store.local import RunRemoved
 
 from ..forking import Interpreter
 
@@ -142,7 +142,7 @@ def test_nothing_is_put_into_a_folder_that_took_the_place(tmp_path: Path) -> Non
     assert folder.begun
     shutil.rmtree(out)
     out.mkdir()
-    with pytest.raises(RunGone):
+    with pytest.raises(RunRemoved):
         folder.place.put("jobs/x", b"x")
     assert not list(out.iterdir())
 

@@ -111,18 +111,18 @@ def _split(group: Group, card: Statistic, values: Floats, named: Mapping[Key, st
     return Split(*group.key, card, means, paid, tuple(pairs))
 
 
-Told = Callable[[tuple[Any, ...]], Cell]
+CellOf = Callable[[tuple[Any, ...]], Cell]
 """A cell of a split and one of its groups, or of its differences."""
-_WHERE: dict[Column, Told] = {
+_WHERE: dict[Column, CellOf] = {
     Column("model"): lambda r: r[0].model,
     Column("dataset"): lambda r: r[0].dataset,
     Column("user"): lambda r: r[0].user,
 }
-_STATISTIC: dict[Column, Told] = {Column("statistic"): lambda r: titled(r[0].statistic)}
+_STATISTIC: dict[Column, CellOf] = {Column("statistic"): lambda r: titled(r[0].statistic)}
 
 
 def _means(found: Sequence[Split], by: str) -> Table:
-    columns: dict[Column, Told] = {
+    columns: dict[Column, CellOf] = {
         **_WHERE,
         Column("model"): lambda r: Label(r[0].model, protocol=r[0].protocol),
         **_STATISTIC,
@@ -149,12 +149,12 @@ def _costs(found: Sequence[Split], by: str, objects: int, rate: float | None) ->
     def clicks(r: tuple[Any, ...]) -> Cell:
         return Value.of(effort.get(("clicks", r[0].model, r[0].dataset, r[0].user, r[1].group)))
 
-    def times(factor: float, place: int) -> Told:
+    def times(factor: float, place: int) -> CellOf:
         return lambda r: Value.of(r[place].interval).times(objects / 3600 * factor)
 
     priced = [split for split in found if split.statistic.effort == "seconds"]
     waited = any(split.statistic.waiting for split in priced)
-    columns: dict[Column, Told] = {
+    columns: dict[Column, CellOf] = {
         **_WHERE,
         Column(by): lambda r: r[1].group,
         Column("clicks", "per object", 2): clicks,
@@ -172,7 +172,7 @@ def _costs(found: Sequence[Split], by: str, objects: int, rate: float | None) ->
 
 
 def _differences(found: Sequence[Split], by: str) -> list[Table]:
-    columns: dict[Column, Told] = {
+    columns: dict[Column, CellOf] = {
         **_WHERE,
         **_STATISTIC,
         Column("first"): lambda r: r[1].first,
@@ -227,7 +227,7 @@ def differences_by_group(
             f"rows of '{run.plan.benchmark}' are not of objects; models are compared by group in "
             "sessions with users, and 'segmeter report RUN --by' compares groups here"
         )
-    named = groups_of_targets(said_of_targets(run, by), by, groups)
+    named = groups_of_targets(stored_groups(run, by), by, groups)
     members = grouped_pairs((group, key) for key, group in named.items() if group is not None)
     found = [
         (group, d)
@@ -326,10 +326,10 @@ def known_of_groups(run: Results, groups: Sequence[Group], by: str) -> GroupsOfT
         return {(g.dataset, *k): known for g in own for k, known in (g.breakdowns or {}).items()}
     if not any(target for group in groups for _, target in group.keys):
         return {(g.dataset, *key): {} for g in groups for key in g.keys}
-    return said_of_targets(run, by)
+    return stored_groups(run, by)
 
 
-def said_of_targets(run: Results, by: str) -> dict[Key, dict[str, str]]:
+def stored_groups(run: Results, by: str) -> dict[Key, dict[str, str]]:
     """Class and groups of every target as the rows have them, and what follows from it."""
     there = run.columns("rows")
     if "target" not in there:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Group, Results, Row, once_per_run
-from segmeter.core.capabilities import KnowsItsScan
+from segmeter.core.capabilities import HasScanInfo
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
@@ -62,11 +62,16 @@ class Case:
         return page.Illustration(shown, caption, alt, outlines=outlines, close=True, **more)
 
     def replay(
-        self, key: str, said: str, frames: Sequence[page.Frame], goal: float | None, caption: str
+        self,
+        key: str,
+        subtitle: str,
+        frames: Sequence[page.Frame],
+        goal: float | None,
+        caption: str,
     ) -> page.Replay:
-        """A session on the object; `said` follows its title."""
+        """A session on the object; `subtitle` follows its title."""
         image = page.Illustration(self.scene.pixels, close=True)
-        name = f"{self.title}, {said}"
+        name = f"{self.title}, {subtitle}"
         return page.Replay(key, name, image, frames, self.target.mask, goal, caption)
 
 
@@ -184,5 +189,5 @@ def volume_slices(
         f"{caption} {modality}, shown to networks from {low:g} to {high:g}.",
         header=scene.header,
         greys=greys,
-        numbers=scene.slice_numbers if isinstance(scene, KnowsItsScan) else page.SCENE_NUMBERS,
+        numbers=scene.slice_numbers if isinstance(scene, HasScanInfo) else page.SCENE_NUMBERS,
     )

@@ -64,7 +64,9 @@ def make_click_file(
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     things = (  # under the names that the published file gives them
-        recorded.Thing(_clicked_name(one), scene.id, t.mask, t.id if scene.targets[1:] else "")
+        recorded.ClickTarget(
+            _clicked_name(one), scene.id, t.mask, t.id if scene.targets[1:] else ""
+        )
         for one in [load_dataset(name, data) for name in datasets]
         for scene in map(one.load, one.scenes()[:limit])
         for t in scene.targets

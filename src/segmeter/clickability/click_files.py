@@ -37,8 +37,8 @@ Kind = Literal["first", "fn", "fp"]
 _MODELS = ("ritm", "sam", "simple", "mivos")
 Ints = npt.NDArray[np.int64]
 Why = Callable[[Key, Ints], str]
-# Objects that are looked at, spread over the file: reading all images would take long.
-_LOOKED_AT = 20
+# Number of objects to check, spread over the file: reading all images would take long.
+_CHECKED = 20
 # A person's click counts as on the object up to this share of the image's diagonal off it.
 _RADIUS = 0.01
 _MOST_TOLD = 8
@@ -55,7 +55,7 @@ SidesOf = Callable[[Key], Sides]
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class ClickTarget:
     """An object to click on: which image of which dataset, and its mask."""
 
     dataset: str
@@ -66,7 +66,7 @@ class Thing:
 
 def write_simulated(
     path: Path,
-    things: Iterable[Thing],
+    things: Iterable[ClickTarget],
     seed: int = 0,
     per_target: int = 48,
     later: bool = True,
@@ -108,7 +108,7 @@ class Round:
     previous: Mask | None = None
 
 
-def rounds_of(thing: Thing, seed: int, later: bool = True) -> list[Round]:
+def rounds_of(thing: ClickTarget, seed: int, later: bool = True) -> list[Round]:
     """An object's first round, and with `later` one missed and one false positive part."""
     rng = generator(seed, "lifelike rounds", thing.dataset, thing.image, thing.object)
     stem = f"{thing.image}_______{thing.object}" if thing.object else thing.image
@@ -128,7 +128,9 @@ def rounds_of(thing: Thing, seed: int, later: bool = True) -> list[Round]:
     return [round for round in rounds if round.part]
 
 
-def _rows(thing: Thing, round: Round, seed: int, per_target: int) -> Iterator[Sequence[object]]:
+def _rows(
+    thing: ClickTarget, round: Round, seed: int, per_target: int
+) -> Iterator[Sequence[object]]:
     """Rows of a clicks file, in the order of its columns."""
     rng = generator(seed, "lifelike clicks", thing.dataset, round.full_stem)
     height, width = thing.mask.shape
@@ -220,8 +222,8 @@ def astray(
     """
     firsts = clicks.first_rounds().items()
     wanted = [(place, rows) for place, rows in firsts if place[1] in scenes.get(place[0], ())]
-    some = {int(i) for i in np.linspace(0, len(wanted) - 1, min(len(wanted), _LOOKED_AT))}
-    looked, wrong = 0, []
+    some = {int(i) for i in np.linspace(0, len(wanted) - 1, min(len(wanted), _CHECKED))}
+    checked, wrong = 0, []
     for (name, image, object), rows in (wanted[i] for i in sorted(some)):
         try:
             targets = datasets[name].load(image).targets
@@ -229,13 +231,13 @@ def astray(
         except SegmeterError:
             continue
         if masks:
-            looked += 1
+            checked += 1
             if _share_on(masks[0], clicks, rows) < 0.5:
                 wrong.append(f"{name}/{image}" + (f"/{object}" if object else ""))
     if not wrong:
         return ""
     return (
-        f"most first clicks lie outside the object on {len(wrong)} of {looked} objects checked, "
+        f"most first clicks lie outside the object on {len(wrong)} of {checked} objects checked, "
         f"such as '{wrong[0]}'; are x, y, w and h right?"
     )
 

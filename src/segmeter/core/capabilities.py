@@ -274,7 +274,7 @@ class HasPhrases(Protocol):
 
 
 @capability
-class KnowsItsScan(Protocol):
+class HasScanInfo(Protocol):
     """A volume with its scan parameters and its intensity window."""
 
     modality: str

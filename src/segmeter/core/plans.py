@@ -69,9 +69,9 @@ class Plan:
             raise BadInput(f"plan cannot be read: {error}") from error
         if not isinstance(data, dict):
             raise BadInput("plan cannot be read: it is not an object")
-        strange = [key for key in data if key not in _IS_FIELD]
-        if strange:
-            raise BadInput(f"plan cannot be read: unknown field {strange[0]!r}")
+        unknown = [key for key in data if key not in _IS_FIELD]
+        if unknown:
+            raise BadInput(f"plan cannot be read: unknown field {unknown[0]!r}")
         for name, fits in _IS_FIELD.items():
             if not fits(data[name]) if name in data else name in _NEEDED:
                 raise BadInput(f"plan cannot be read: its field '{name}' is missing or wrong")

@@ -87,9 +87,9 @@ class Schema:
 
     def check(self, row: Mapping[str, Any]) -> None:
         """Refuse a row with an undeclared column, whose values would be lost."""
-        strange = [name for name in row if name not in self.names]
-        if strange:
-            raise BadInput(f"rows of '{self.name}' have no column '{strange[0]}'; declare it")
+        unknown = [name for name in row if name not in self.names]
+        if unknown:
+            raise BadInput(f"rows of '{self.name}' have no column '{unknown[0]}'; declare it")
 
 
 def measure_column(measure: str) -> str:

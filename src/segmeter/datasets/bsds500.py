@@ -42,17 +42,19 @@ class Bsds500(SceneSet[Path]):
         files = sorted(ground_truths.glob("*.mat"), key=lambda file: (len(file.name), file.name))
         self._drawings = data_roots.by_stem(files)
         images = _images(images_folder, ground_truths, self._drawings)
-        whole, gone = _IMAGES[split], [n for n in self._drawings if n not in images]
+        whole, absent = _IMAGES[split], [n for n in self._drawings if n not in images]
         missing = (
             data_roots.lacking("partitions", whole - len(files), whole, ground_truths),
-            data_roots.lacking("images", gone, whole, images_folder),
+            data_roots.lacking("images", absent, whole, images_folder),
         )
         super().__init__(
             replace(_CARD, missing="; ".join(filter(None, missing))),
             {number: images[number] for number in self._drawings if number in images},
             self._image,
             self._files_of,
-            dict.fromkeys(gone, f"no image in '{images_folder}'; its partitions alone can be read"),
+            dict.fromkeys(
+                absent, f"no image in '{images_folder}'; its partitions alone can be read"
+            ),
         )
 
     def annotated(self) -> Sequence[str]:

@@ -32,8 +32,8 @@ from segmeter.datasets.data_roots import (
     masked_images,
     names_in,
     read_list,
+    require_some,
     set_folder,
-    some_at_hand,
 )
 from segmeter.datasets.image_files import named_errors, read_colours
 from segmeter.datasets.label_files import fields_of, read_mat
@@ -77,9 +77,9 @@ def paired(layout: Layout, data: str | Path | None = None) -> ImageSet:
         raise NotFound(f"dataset '{layout.card.name}': no image in '{folder / layout.images}'")
     # Names are known for what only one of the two folders has; the rest is counted.
     whole = layout.card.targets or 0
-    gone = whole - len(images.keys() | masks.keys())
+    absent = whole - len(images.keys() | masks.keys())
     missing = (
-        lacking("objects", gone, whole, folder),
+        lacking("objects", absent, whole, folder),
         lacking("images", [n for n in masks if n not in images], whole, folder / layout.images),
         lacking("masks", [n for n in images if n not in masks], whole, folder / layout.masks),
     )
@@ -141,9 +141,9 @@ def _listed_images(
     """Images `IMAGES/NAME.jpg` with masks `MASKS/NAME.END`, by the names listed in a file."""
     there = names_in(images)
     found = {name: images / f"{name}.jpg" for name in listed if f"{name}.jpg" in there}
-    some_at_hand(card.name, list(listed), list(found), images)
-    gone = [name for name in listed if name not in found]
-    card = replace(card, missing=lacking("images", gone, len(listed), images))
+    require_some(card.name, list(listed), list(found), images)
+    absent = [name for name in listed if name not in found]
+    card = replace(card, missing=lacking("images", absent, len(listed), images))
     mask_files = {name: masks / f"{name}.{end}" for name in found}
     return masked_images(card, found, mask_files, targets, [file])
 
@@ -237,8 +237,8 @@ def tetris(
     images = {path.stem: path for path in images_in(folder / "images")}
     wanted = read_list(Path(stems)) if stems is not None else None
     if wanted is not None:
-        gone = [name for name in wanted if name not in images]
-        missing = lacking("listed images", gone, len(wanted), folder / "images")
+        absent = [name for name in wanted if name not in images]
+        missing = lacking("listed images", absent, len(wanted), folder / "images")
         images = {name: path for name, path in images.items() if name in set(wanted)}
     else:
         fewer = _TETRIS_IMAGES - len(images)

@@ -188,7 +188,7 @@ def index_of(path: Path) -> Index:
             lists, table = np.load(file), np.load(file)
         images, categories = json.loads(lists.tobytes())
         return Index(path, images, categories, table[:, 0], table[:, 1] > 0, table[:, 2:])
-    index = _built(path, _taken_apart)
+    index = _built(path, _with_places)
     if not isinstance(index.objects, list):
         with suppress(OSError):  # a cache that cannot be written only costs time
             _store(index, stored)
@@ -207,9 +207,9 @@ def _built(path: Path, parse: Callable[[bytes], Parsed]) -> Index:
     for number, image in enumerate(content["images"]):
         if row.setdefault(image["id"], number) != number:
             raise ValueError(f"two images have the id {image['id']}")
-    strange = next((image for image, _ in facts if image not in row), None)
-    if strange is not None:
-        raise ValueError(f"an object is of the image {strange}, which is not listed")
+    unknown = next((image for image, _ in facts if image not in row), None)
+    if unknown is not None:
+        raise ValueError(f"an object belongs to image {unknown}, which is not listed")
     images = np.array([row[image] for image, _ in facts], dtype=np.int64)
     crowd = np.array([crowd for _, crowd in facts], dtype=bool)
     return Index(path, content["images"], content.get("categories", []), images, crowd, objects)
@@ -224,7 +224,7 @@ def _parsed(raw: bytes) -> Parsed:
     return content, objects, [_facts(thing) for thing in objects]
 
 
-def _taken_apart(raw: bytes) -> Parsed:
+def _with_places(raw: bytes) -> Parsed:
     """The same with the places of the objects in the file, where they can be found."""
     # The first list of that name may be part of an image, and not all files are UTF-8.
     with suppress(LookupError, TypeError, ValueError):

@@ -115,21 +115,21 @@ class CocoJson(SceneSet[Path]):
             self._index = index_of(annotations)
             self._listed = _parse(self._index, crowd == "keep")
         found = self._available(images)
-        data_roots.some_at_hand(card.name, list(self._listed), list(found), images)
-        gone = [name for name in self._listed if name not in found]
+        data_roots.require_some(card.name, list(self._listed), list(found), images)
+        absent = [name for name in self._listed if name not in found]
         crowds = 0 if crowd == "keep" else int(self._index.crowd.sum())
         counted = replace(
             card,
             targets=sum(len(image.things) for image in self._listed.values()),
             notes=card.notes + (f" Crowd regions left out: {crowds}." if crowds else ""),
-            missing=data_roots.lacking("images", gone, len(self._listed), images),
+            missing=data_roots.lacking("images", absent, len(self._listed), images),
         )
         super().__init__(
             counted,
             found,
             lambda scene, _: CocoImage(self, scene),
             lambda _, image: (annotations, image),
-            {name: f"no image '{self._listed[name].files[0]}' in '{images}'" for name in gone},
+            {name: f"no image '{self._listed[name].files[0]}' in '{images}'" for name in absent},
         )
 
     def image(self, scene: str) -> Path:
@@ -316,10 +316,10 @@ def _open(
         file = named[0]
     if not file.is_file():
         raise NotFound(f"dataset '{card.name}': no file '{file}'")
-    return CocoJson(card, file, Path(images) if images else images_beside(file), crowd)
+    return CocoJson(card, file, Path(images) if images else images_next_to(file), crowd)
 
 
-def images_beside(annotations: Path) -> Path:
+def images_next_to(annotations: Path) -> Path:
     """The folder of images that usually comes with a file of annotations."""
     part = re.search(r"(train|val|test)(20\d\d)?", annotations.name)
     year = part and (part[2] or "2017")
@@ -375,9 +375,9 @@ class Saco(SceneSet[Path]):
         self._pairs = _by_image(self._annotators[0])
         places = {n: folder / "images" / str(p[0]["file_name"]) for n, p in self._pairs.items()}
         found = {name: path for name, path in places.items() if path.is_file()}
-        data_roots.some_at_hand("saco", list(places), list(found), folder / "images")
-        gone = [name for name in places if name not in found]
-        lost = data_roots.lacking("images", gone, len(places), folder / "images")
+        data_roots.require_some("saco", list(places), list(found), folder / "images")
+        absent = [name for name in places if name not in found]
+        lost = data_roots.lacking("images", absent, len(places), folder / "images")
 
         def read(scene: str, path: Path) -> PhraseImage:
             return PhraseImage(scene, path, lambda: self._phrases(scene, path))
@@ -387,7 +387,7 @@ class Saco(SceneSet[Path]):
             found,
             read,
             lambda _, image: (*files, image),
-            dict.fromkeys(gone, f"its image is not in '{folder / 'images'}'"),
+            dict.fromkeys(absent, f"its image is not in '{folder / 'images'}'"),
         )
 
     def _phrases(self, scene: str, image: Path) -> list[PhraseObjects]:

@@ -203,21 +203,23 @@ def read_list(path: Path) -> list[str]:
     return list(dict.fromkeys(filter(None, map(str.strip, lines))))
 
 
-def lacking(what: str, gone: Sequence[str] | int, whole: int, where: Path) -> str:
+def lacking(what: str, absent: Sequence[str] | int, whole: int, where: Path) -> str:
     """Text for the card on missing parts, by name or only counted; empty if nothing is missing.
 
     >>> lacking("images", ["007", "011"], 50, Path("DAVIS/img"))
     "2 of 50 images are not in 'DAVIS/img', the first is '007'"
     """
-    count, named = (gone, "") if isinstance(gone, int) else (len(gone), "".join(gone[:1]))
+    count, named = (absent, "") if isinstance(absent, int) else (len(absent), "".join(absent[:1]))
     first = f", the first is '{named}'" if named else ""
     verb = "is" if count == 1 else "are"
     return f"{count} of {whole} {what} {verb} not in '{where}'{first}" if count > 0 else ""
 
 
-def some_at_hand(dataset: str, listed: Sequence[str], at_hand: Sequence[str], where: Path) -> None:
+def require_some(
+    dataset: str, listed: Sequence[str], available: Sequence[str], where: Path
+) -> None:
     """Refuse a set of which no image at all is there: the folder must be a wrong one."""
-    if listed and not at_hand:
+    if listed and not available:
         raise NotFound(
             f"dataset '{dataset}': none of its {counted(len(listed), 'image')} is in '{where}', the"
             f" first is '{listed[0]}'; put the images there (next to a COCO file of your own, or in"

@@ -134,7 +134,7 @@ def _recognise(folder: Path, card: DatasetCard, kind: str | None, ignore: int | 
         raise BadInput(f"{sentence}: {advice}" + (over and f" ({over})"))
     files = mask_files.readable(_spread(list(pairs.whole.values()) or pairs.files()))
     check_choice("kind of mask", kind or "binary", MEANING)
-    meant = cast(Kind, kind or mask_files.told_from(files))
+    meant = cast(Kind, kind or mask_files.infer_kind(files))
     if ignore is None and meant in ("labels", "palette"):
         ignore = mask_files.void_in(files)
     read = partial(_objects, pairs, meant, ignore, kind is not None)

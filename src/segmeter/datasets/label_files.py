@@ -29,7 +29,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import ModelCard, Segmentation
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target, Volume, size_in_words
 from segmeter.datasets.coco_files import has_lists, outline, read_json
-from segmeter.datasets.coco_json import CocoImage, CocoJson, images_beside
+from segmeter.datasets.coco_json import CocoImage, CocoJson, images_next_to
 from segmeter.datasets.data_roots import SceneSet, by_name, digest, own_card
 from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, named_errors, read_values
 from segmeter.datasets.mask_files import masks_of_values
@@ -293,7 +293,7 @@ def labels_at(path: str | Path) -> SceneSet[Path] | CocoLabels | str:
     file = place if place.is_file() else next(found, None)
     if file is None:
         return _label_folder(place)
-    images = images_beside(file)
+    images = images_next_to(file)
     try:
         complete = not CocoJson(_CARD, file, images).card.missing
     except NotFound:  # no image at all

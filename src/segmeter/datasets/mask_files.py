@@ -56,7 +56,7 @@ def readable(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-def told_from(paths: Iterable[Path]) -> Kind:
+def infer_kind(paths: Iterable[Path]) -> Kind:
     kinds = {_kind(path) for path in paths}
     return next(kind for kind in _ORDER if kind in kinds)
 

@@ -35,7 +35,7 @@ class Pairs:
     _alike: dict[str, list[str]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._alike = grouped(self.images, _spelt)
+        self._alike = grouped(self.images, _normalised)
 
     def image_of(self, name: str) -> str | None:
         """The scene whose image has this name, also where systems spell it differently.
@@ -44,7 +44,7 @@ class Pairs:
         """
         if name in self.images:
             return name
-        alike = self._alike.get(_spelt(name), [])
+        alike = self._alike.get(_normalised(name), [])
         return alike[0] if len(alike) == 1 else None
 
     @property
@@ -97,19 +97,19 @@ def _in_two_folders(where: str, images: Path, masks: Path, nested: bool) -> Pair
     for path in images_in(masks):
         _assign(pairs, path)
     folders = [f for f in data_roots.folders_in(images) if nested and _below(f, images)]
-    masks_of = {_spelt(folder.name): masks / folder.name for folder in folders}
+    masks_of = {_normalised(folder.name): masks / folder.name for folder in folders}
     for subfolder in data_roots.folders_in(masks):
         things = [(path.stem, path) for path in images_in(subfolder)]
         name = pairs.image_of(subfolder.name)
         if things and name is not None:
             pairs.single.setdefault(name, []).extend(things)
-        elif _spelt(subfolder.name) in masks_of:
-            masks_of[_spelt(subfolder.name)] = subfolder
+        elif _normalised(subfolder.name) in masks_of:
+            masks_of[_normalised(subfolder.name)] = subfolder
         elif things:
             pairs.stray.append(f"{printable(subfolder.name)}/")
-    _told_apart(pairs)
+    _with_unique_names(pairs)
     for folder in folders:
-        inner = _in_two_folders(where, folder, masks_of[_spelt(folder.name)], nested)
+        inner = _in_two_folders(where, folder, masks_of[_normalised(folder.name)], nested)
         for into, part in ((pairs.images, inner.images), (pairs.whole, inner.whole)):
             into |= {f"{folder.name}/{name}": path for name, path in part.items()}
         pairs.single |= {f"{folder.name}/{name}": each for name, each in inner.single.items()}
@@ -149,7 +149,7 @@ def _assign(pairs: Pairs, path: Path) -> None:
     pairs.stray.append(path.name)
 
 
-def _told_apart(pairs: Pairs) -> Pairs:
+def _with_unique_names(pairs: Pairs) -> Pairs:
     """Objects with one name in a scene (`a_1.png` and `a-1.png`) are named after their files."""
     for things in pairs.single.values():
         times = Counter(name for name, _ in things)
@@ -174,7 +174,7 @@ def _in_one_folder(folder: Path) -> Pairs:
             pairs.single.setdefault(name, []).append((thing, path))
         else:
             pairs.whole[name] = path
-    return _told_apart(pairs)
+    return _with_unique_names(pairs)
 
 
 def _twins(files: list[Path]) -> Pairs | None:
@@ -191,6 +191,6 @@ def _twins(files: list[Path]) -> Pairs | None:
     return pairs
 
 
-def _spelt(name: str) -> str:
+def _normalised(name: str) -> str:
     """A name as it looks, however it is encoded and capitalised."""
     return unicodedata.normalize("NFC", name).casefold()

@@ -125,8 +125,8 @@ def read_clicks(path: Path, images: Images = None) -> Clicks:
     outside |= (x > (1 + _MARGIN) * w) | (y > (1 + _MARGIN) * h)
     refuse(outside, "the click at x {}, y {} lies outside the image of w {} x h {}", x, y, w, h)
     for name, known in _KNOWN.items():
-        strange = np.array([word not in known for word in texts[name]], dtype=bool)
-        refuse(strange[codes[name]], f"'{name}' is none of {', '.join(known)}")
+        unknown = np.array([word not in known for word in texts[name]], dtype=bool)
+        refuse(unknown[codes[name]], f"'{name}' is none of {', '.join(known)}")
     keys, key_of = _keys(path, codes, texts, images)
     points = np.stack([np.clip(y, 0, h - 1), np.clip(x, 0, w - 1)], axis=1)
     mobile = np.array([word == "mobile" for word in texts["device"]], dtype=bool)

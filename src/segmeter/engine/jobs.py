@@ -25,7 +25,7 @@ from segmeter.runtime.fingerprints import object_fingerprint, source_fingerprint
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import provenance_of
-from segmeter.store.local import DiskFull, RunGone
+from segmeter.store.local import DiskFull, RunRemoved
 from segmeter.store.storage import Address, Place
 
 Objects = dict[str, Any]  # things of the caller's own, by the name the plan uses for them
@@ -109,7 +109,7 @@ class Worker:
             size = {"parameters": str(parameter_count(segmenter))}
             # Computed again: the device may be known only after it was used.
             self._keep(job, kept, rows, _provenance(job, segmenter, own) | size)
-        except (DiskFull, RunGone) as error:
+        except (DiskFull, RunRemoved) as error:
             return Outcome(job, str(error), fatal=True)
         except SegmeterError as error:
             return Outcome(job, f"{error}{raised_at(error)}", traceback.format_exc())

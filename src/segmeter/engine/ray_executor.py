@@ -148,7 +148,7 @@ class RayExecutor:
         """Jobs that ended; none where an actor came up or was lost instead."""
         awaited = {ref: slot for slot in self._slots if (ref := slot.awaited()) is not None}
         ready, _ = ray.wait(list(awaited), num_returns=1)
-        outcomes = [o for ref in ready for o in self._heard(awaited[ref], ref)]
+        outcomes = [o for ref in ready for o in self._outcomes(awaited[ref], ref)]
         while self._again and any(s.starting is None for s in self._slots):
             self.submit(self._again.popleft())
         return outcomes
@@ -165,7 +165,7 @@ class RayExecutor:
         actor = self._make.remote(*self._given)
         return _Slot(actor, actor.begin.remote(__version__))
 
-    def _heard(self, slot: _Slot, ref: Any) -> list[Outcome]:
+    def _outcomes(self, slot: _Slot, ref: Any) -> list[Outcome]:
         try:
             answer = ray.get(ref)
         except RayError as error:

@@ -110,7 +110,7 @@ def _made_of(spec: Spec, plan: Plan, built: Built) -> dict[str, str]:
     if spec.name in built.own:
         own = built.own[spec.name]
         return {"fingerprint": own.card.fingerprint, "source": source_of(spec, own)}
-    if ".py:" in spec.name:  # may be dear to make; its source is what may have changed
+    if ".py:" in spec.name:  # may be slow to make; its source is what may have changed
         return {"source": source_of(spec)}
     return {"fingerprint": built.segmenter(plan.kind, spec).card.fingerprint}
 

@@ -108,10 +108,10 @@ def _check_prompts(plan: Plan, segmenter: Any, users: Sequence[User], benchmark:
         )
     for user in users:
         given = capabilities.prompts_given_by(user, plan.rounds) or {"click"}
-        strange = given - segmenter.card.abilities
-        if strange:
-            kinds = "no " + " and no ".join(f"{kind} prompts" for kind in sorted(strange))
-            later = not strange & (capabilities.prompts_given_by(user) or {"click"})
+        unknown = given - segmenter.card.abilities
+        if unknown:
+            kinds = "no " + " and no ".join(f"{kind} prompts" for kind in sorted(unknown))
+            later = not unknown & (capabilities.prompts_given_by(user) or {"click"})
             when, what = (" from round 2 on", "use --rounds 1, ") if later else ("", "")
             raise BadInput(
                 f"model '{segmenter.card.name}' takes {kinds}, which "

@@ -45,7 +45,7 @@ def suppress(
     cosine, sine = np.cos(angle), np.sin(angle)
     highest = np.zeros_like(edges)
     for step in (*range(-reach, 0), *range(1, reach + 1)):
-        np.maximum(highest, _beside(edges, step * cosine, step * sine), out=highest)
+        np.maximum(highest, _shifted(edges, step * cosine, step * sine), out=highest)
     kept = np.where(np.float32(slack) * edges < highest, np.float32(0), edges)
     return _faded(kept, margin)
 
@@ -69,7 +69,7 @@ def across(strengths: npt.NDArray[Any]) -> Single:
     return np.asarray(np.mod(angle, np.float32(np.pi)), dtype=np.float32)
 
 
-def _beside(edges: Single, dx: Single, dy: Single) -> Single:
+def _shifted(edges: Single, dx: Single, dy: Single) -> Single:
     """The map a step away from every pixel, between pixels by bilinear interpolation."""
     height, width = edges.shape
     y = np.clip(np.arange(height, dtype=np.float32)[:, None] + dy, 0, np.float32(height - 1.001))

@@ -57,7 +57,7 @@ class GrabCut:
 
     def encode(self, scene: Scene) -> OneByOne:
         pixels, ratio = _small(scene, self.side, self.card.name)
-        return OneByOne(lambda ask: _prediction(self._cut(pixels, ratio, ask), scene.shape))
+        return OneByOne(lambda request: _prediction(self._cut(pixels, ratio, request), scene.shape))
 
     def _cut(self, pixels: Pixels, ratio: Ratio, request: Request) -> Map:
         import cv2
@@ -107,7 +107,9 @@ class RandomWalker:
 
     def encode(self, scene: Scene) -> OneByOne:
         (pixels, ratio), shape = _small(scene, self.side, self.card.name), scene.shape
-        return OneByOne(lambda ask: _prediction(self._walk(pixels, ratio, ask.prompts), shape))
+        return OneByOne(
+            lambda request: _prediction(self._walk(pixels, ratio, request.prompts), shape)
+        )
 
     def _walk(self, pixels: Pixels, ratio: Ratio, prompts: tuple[Prompt, ...]) -> Map:
         from skimage.segmentation import random_walker

@@ -57,9 +57,9 @@ def check(model: Model, scene: Scene | None = None) -> list[str]:
     if not callable(getattr(trial.encoded, "predict", None)):
         return ["encode(scene) returns an object without predict(requests)"]
     faults = list(_abilities_are_true(trial))
-    strange = list(_returns_predictions(trial)) if trial.usable else []
-    if strange or not trial.usable:
-        return list(dict.fromkeys([*faults, *strange]))
+    wrong_types = list(_returns_predictions(trial)) if trial.usable else []
+    if wrong_types or not trial.usable:
+        return list(dict.fromkeys([*faults, *wrong_types]))
     for rule in _RULES:
         try:
             faults += rule(trial)

@@ -25,7 +25,7 @@ from segmeter.core.models import MaskPrediction, Request
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models.adapters import OneByOne, as_sam
-from segmeter.models.services import Form, ServiceModel, png, score_of, short, strange
+from segmeter.models.services import Form, ServiceModel, invalid, png, score_of, short
 from segmeter.models.volumes.nninteractive import NnInteractiveEncodedScene, drawn
 from segmeter.models.weights import DAMAGED
 from segmeter.runtime.remote_files import alone, cache_folder
@@ -34,9 +34,11 @@ Bytes = npt.NDArray[np.uint8]
 Files = Mapping[str, tuple[str, bytes]]
 
 
-def _stateless(ask: Callable[..., MaskPrediction], model: ServiceModel, scene: Scene) -> OneByOne:
+def _stateless(
+    predict: Callable[..., MaskPrediction], model: ServiceModel, scene: Scene
+) -> OneByOne:
     """The image is sent with every request, as annotation tools do."""
-    return OneByOne(partial(ask, model, scene, base64.b64encode(png(scene.pixels)).decode()))
+    return OneByOne(partial(predict, model, scene, base64.b64encode(png(scene.pixels)).decode()))
 
 
 def _ask_label_studio(
@@ -74,7 +76,7 @@ def _ask_label_studio(
         array = flat.reshape(height, width, 4)[..., 3] > 0
         score = brushes[0].get("score") or reply["results"][0].get("score") or 1.0
     except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
-        raise strange(model.address, f"not the result of a brush ({short(reply)})") from error
+        raise invalid(model.address, f"not the result of a brush ({short(reply)})") from error
     return MaskPrediction(Mask.of(array), score_of(model.address, score))
 
 
@@ -153,16 +155,16 @@ def _ask_cvat(model: ServiceModel, scene: Scene, image: str, request: Request) -
         asked["obj_bbox"] = [box[:2], box[2:]]
     reply = model.line.call("POST", "", asked)
     if isinstance(reply, dict) and "blob" in reply:
-        raise strange(model.address, "it sends embeddings for a decoder in the browser, no masks")
+        raise invalid(model.address, "it sends embeddings for a decoder in the browser, no masks")
     try:
         if isinstance(reply, dict):
             array = np.asarray(reply["mask"]) > 0
         else:
             array = _filled(np.asarray(reply, float), scene.shape)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise strange(model.address, f"neither a mask nor a polygon ({short(reply)})") from error
+        raise invalid(model.address, f"neither a mask nor a polygon ({short(reply)})") from error
     if array.shape != tuple(scene.shape):
-        raise strange(model.address, f"a mask of {array.shape} for an image of {scene.shape}")
+        raise invalid(model.address, f"a mask of {array.shape} for an image of {scene.shape}")
     return MaskPrediction(Mask.of(array))
 
 
@@ -199,7 +201,7 @@ class MonaiLabelScene:
         file = ("image.nii.gz", self._nifti(np.asarray(self.scene.pixels, np.float32)))
         reply = self.model.line.call("PUT", "/session/", Form.of({}, {"files": file}))
         if not isinstance(reply, dict) or not isinstance(reply.get("session_id"), str):
-            raise strange(self.model.address, f"no session ({short(reply)})")
+            raise invalid(self.model.address, f"no session ({short(reply)})")
         return str(reply["session_id"])
 
     def _nifti(self, values: npt.NDArray[Any]) -> bytes:
@@ -265,7 +267,7 @@ class MonaiLabelScene:
             return Mask.of(np.asarray(image.dataobj).T != 0)
         except (*faults, *DAMAGED, zlib.error) as error:
             reason = short(str(error))
-            raise strange(self.model.address, f"not a NIfTI label map ({reason})") from error
+            raise invalid(self.model.address, f"not a NIfTI label map ({reason})") from error
 
 
 def monai_model(model: ServiceModel) -> tuple[str, Mapping[str, Any]]:
@@ -274,7 +276,7 @@ def monai_model(model: ServiceModel) -> tuple[str, Mapping[str, Any]]:
     try:
         kinds = {str(name): about["type"] for name, about in reply["models"].items()}
     except (KeyError, TypeError, AttributeError) as error:
-        raise strange(model.address, f"no list of models ({short(reply)})") from error
+        raise invalid(model.address, f"no list of models ({short(reply)})") from error
     found = [name for name, kind in kinds.items() if kind in ("deepgrow", "deepedit")]
     chosen = [model.model] if model.model else found
     if len(chosen) != 1 or chosen[0] not in kinds:
@@ -383,7 +385,7 @@ class NnInteractiveServer:
     def _upload(self, path: str, name: str, packed: bytes) -> None:
         reply = self.service.line.call("POST", path, Form.of({}, {"file": (name, packed)}))
         if not isinstance(reply, dict) or reply.get("status") != "ok":
-            raise strange(self.service.address, f"{path} was not accepted ({short(reply)})")
+            raise invalid(self.service.address, f"{path} was not accepted ({short(reply)})")
 
     def _predicted(self, path: str, content: Any) -> None:
         """Read one bit per voxel, gzipped, into the target buffer."""
@@ -396,7 +398,7 @@ class NnInteractiveServer:
         except (ValueError, zlib.error) as error:
             self.service.holds = None
             what = f"not a mask of {self._target.shape} ({status}: {short(answer[:80])})"
-            raise strange(self.service.address, what) from error
+            raise invalid(self.service.address, what) from error
 
 
 def _on_server(model: ServiceModel, scene: Scene) -> NnInteractiveEncodedScene:

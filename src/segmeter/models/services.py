@@ -89,7 +89,7 @@ class ServiceModel:
             summary, digest = reply["summary"], str(reply["fingerprint"])
         except (KeyError, TypeError, IndexError) as error:
             what = "its description lacks summary, takes or fingerprint"
-            raise strange(self.address, what) from error
+            raise invalid(self.address, what) from error
         about = f"the service at {self.address}: {summary}"
         return ModelCard(self.address, about, takes, family="service", fingerprint=digest)
 
@@ -114,7 +114,7 @@ class _Remote:
         """Give the service the image; the name it has there."""
         reply = self.model.line.call("POST", "/image", png(self.scene.pixels))
         if not isinstance(reply, dict) or reply.get("shape") != list(self.scene.shape):
-            raise strange(self.model.address, f"it took the image for {short(reply)}")
+            raise invalid(self.model.address, f"it took the image for {short(reply)}")
         return str(reply.get("image"))
 
     def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
@@ -130,22 +130,22 @@ class _Remote:
             reply = self.model.line.call("POST", "/predict", {**asked, "image": self.image})
         address, shape = self.model.address, tuple(self.scene.shape)
         if not isinstance(reply, dict) or "mask" not in reply:
-            raise strange(address, f"no mask ({short(reply)})")
+            raise invalid(address, f"no mask ({short(reply)})")
         held = reply["mask"]
         try:
             if tuple(held["size"]) != shape:
                 size = short(held["size"])
-                raise strange(address, f"a mask of {size} for an image of {list(shape)}")
+                raise invalid(address, f"a mask of {size} for an image of {list(shape)}")
             mask = Mask.decoded(held["counts"], shape)
         except (BadInput, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-            raise strange(address, f"a mask that cannot be decoded ({short(held)})") from error
+            raise invalid(address, f"a mask that cannot be decoded ({short(held)})") from error
         return MaskPrediction(mask, score_of(address, reply.get("score", 1.0)), reply.get("state"))
 
 
-def score_of(address: str, told: Any) -> float:
-    if type(told) not in (int, float) or not isfinite(told):
-        raise strange(address, f"a score that is not a number ({short(told)})")
-    return float(told)
+def score_of(address: str, value: Any) -> float:
+    if type(value) not in (int, float) or not isfinite(value):
+        raise invalid(address, f"a score that is not a number ({short(value)})")
+    return float(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +194,10 @@ class Line:
         try:
             reply = json.loads(answer)
         except (ValueError, RecursionError) as error:
-            raise strange(self.address, f"no JSON ({short(answer[:80])})") from error
+            raise invalid(self.address, f"no JSON ({short(answer[:80])})") from error
         if status >= 400 and not (isinstance(reply, dict) and "gone" in reply):
-            told = reply.get("error", reply) if isinstance(reply, dict) else reply
-            raise SegmeterError(f"the service at {self.address} failed ({status}): {short(told)}")
+            value = reply.get("error", reply) if isinstance(reply, dict) else reply
+            raise SegmeterError(f"the service at {self.address} failed ({status}): {short(value)}")
         return reply
 
     def fetch(self, verb: str, path: str, content: Any = None) -> tuple[int, bytes]:
@@ -237,7 +237,7 @@ def png(pixels: Bytes) -> bytes:
     return bytes(packed)
 
 
-def strange(address: str, what: str) -> SegmeterError:
+def invalid(address: str, what: str) -> SegmeterError:
     return SegmeterError(f"the service at {address} returned an invalid response: {what}")
 
 

@@ -260,8 +260,8 @@ def bibtex(citations: dict[str, str]) -> str:
 
 def _entry(number: int, source: str, whats: Sequence[str]) -> str:
     """An entry below a comment: bibliography styles would print a note."""
-    told = latex_text(" ".join(", ".join(whats).split()))
-    comment = f"% used for: {told.replace('@', '(at)')}\n"  # an @ would begin an entry
+    uses = latex_text(" ".join(", ".join(whats).split()))
+    comment = f"% used for: {uses.replace('@', '(at)')}\n"  # an @ would begin an entry
     if source in entries():
         return comment + entries()[source]
     return f"{comment}@misc{{source{number},\n  note = {{{latex_text(source)}}},\n}}\n"

@@ -140,9 +140,9 @@ def _places(
     for place, word in enumerate(wanted):
         matches = [name for name, called in known.items() if word in called]
         if not matches:
-            spoken = [shown for _, shown in known.values()]
-            hint = suggestion(word, spoken)
-            raise NotFound(f"the run has no {what} '{word}';{hint} it has {', '.join(spoken)}")
+            labels = [shown for _, shown in known.values()]
+            hint = suggestion(word, labels)
+            raise NotFound(f"the run has no {what} '{word}';{hint} it has {', '.join(labels)}")
         found[matches[0]] = place
     return found
 

@@ -38,7 +38,7 @@ _WRITERS = frozenset(
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice)
 
 
-class _CannotTell(Exception):
+class _NoFingerprint(Exception):
     """An object whose state is not accessible, such as a lock or a socket."""
 
 
@@ -72,7 +72,7 @@ def _digest(thing: object) -> str:
     walk = _Walk()
     try:
         walk.add(thing)
-    except (_CannotTell, RecursionError):
+    except (_NoFingerprint, RecursionError):
         return UNKNOWN
     return walk.hash.hexdigest()
 
@@ -217,7 +217,7 @@ class _Walk:
             return False
         path, data = getattr(thing, "_model_path", None), getattr(thing, "_model_bytes", None)
         if data is None and not path:
-            raise _CannotTell
+            raise _NoFingerprint
         self.text("onnx", _file_digest(Path(str(path))) if data is None else bytes(data))
         return True
 
@@ -264,7 +264,7 @@ class _Walk:
             reduced = registered(thing) if registered else thing.__reduce_ex__(4)
         except (TypeError, ValueError, AttributeError, PickleError) as error:
             if not getattr(thing, "__dict__", None):
-                raise _CannotTell from error
+                raise _NoFingerprint from error
             reduced = (vars(thing),)
         for part in (reduced,) if isinstance(reduced, str) else reduced:
             self.add(list(part) if isinstance(part, Iterator) else part)
@@ -318,7 +318,7 @@ def _file_digest(path: Path) -> str:
     try:
         about = path.stat()
     except OSError as error:
-        raise _CannotTell from error
+        raise _NoFingerprint from error
     digest = _content(str(path.resolve()), about.st_size, about.st_mtime_ns)
     return digest + "".join(map(_file_digest, external_data(path)))
 

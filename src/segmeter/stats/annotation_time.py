@@ -160,8 +160,8 @@ def seconds_after(cost: CostModel, kinds: Sequence[Sequence[str]]) -> Floats:
     [[8.0, 9.5, 9.5]]
     """
     price = {kind: cost.of_round(kind) for kind in set(chain.from_iterable(kinds))}
-    spoken = np.array([[price[kind] for kind in row] for row in kinds])
-    return np.asarray(np.cumsum(spoken, axis=1) + cost.per_object)
+    prompt_cost = np.array([[price[kind] for kind in row] for row in kinds])
+    return np.asarray(np.cumsum(prompt_cost, axis=1) + cost.per_object)
 
 
 def seconds_to(

@@ -243,7 +243,7 @@ class Resampling:
     @property
     def _reach(self) -> float:
         """Normal deviate of the limits, widened for few scenes."""
-        from scipy import special  # dear to import, and seldom needed
+        from scipy import special  # slow to import, and seldom needed
 
         freedom = self.clusters - 1
         deviate = special.stdtrit(freedom, 0.975)
@@ -270,7 +270,7 @@ def share_interval(flags: npt.ArrayLike, clusters: Sequence[Hashable]) -> Interv
     >>> round(share.low, 3), round(share.high, 3)
     (0.0, 0.071)
     """
-    from scipy import special  # dear to import, and seldom needed
+    from scipy import special  # slow to import, and seldom needed
 
     raised = np.asarray(flags, dtype=float)
     drawn = Resampling(clusters, resamples=1)

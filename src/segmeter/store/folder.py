@@ -73,10 +73,10 @@ class RunFolder:
         A folder with other files is refused, and so is one that another command writes to.
         """
         folder = cls(address)
-        folder._refuse_strangers()  # before a lock is put there
+        folder._refuse_other_files()  # before a lock is put there
         folder.place.begin()
         with folder.locked():
-            folder._refuse_strangers()
+            folder._refuse_other_files()
             folder._keep_plan(plan)
             yield folder
 
@@ -204,7 +204,7 @@ class RunFolder:
                 f"{_way_out(held, plan)}"
             )
 
-    def _refuse_strangers(self) -> None:
+    def _refuse_other_files(self) -> None:
         """Refuse a folder with things that no run has put there."""
         if not self.begun and set(self.place.others()) - _OURS:
             raise RunConflict(f"'{self.address}' exists and is not a run; choose another --out")

@@ -26,7 +26,7 @@ class DiskFull(SegmeterError):
     """The disk is full; finished jobs are safe."""
 
 
-class RunGone(SegmeterError):
+class RunRemoved(SegmeterError):
     """The run was removed while it was being written."""
 
 
@@ -121,7 +121,7 @@ class LocalPlace:
             prefix = _LEFT_OVER if leased else _UNLEASED
             _write_then_rename(self._path(name, make=True), data, prefix)
         except FileNotFoundError as error:
-            raise RunGone(
+            raise RunRemoved(
                 f"'{self.address}' was removed while it was being written; give the same command "
                 "again to start over"
             ) from error

@@ -107,7 +107,7 @@ def _take_rows(target: RunFolder, run: Run, made_of: _MadeOf, done: Merged) -> N
     for name, jobs in _files(folder, "jobs", run.schema, done.left_out):
         fresh = []
         for job in jobs:
-            _refuse_strangers(folder, job, folder.plan)
+            _refuse_unplanned(folder, job, folder.plan)
             _refuse_other_weights(folder, provenance_of(job.table.schema), made_of)
             if job.id not in there:
                 fresh.append(job)
@@ -142,7 +142,7 @@ def _put(target: RunFolder, where: str, name: str, jobs: Sequence[JobRows]) -> N
         target.place.put(f"{where}/{name}", encode_table(jobs[0].table))
 
 
-def _refuse_strangers(folder: RunFolder, job: JobRows, plan: Plan) -> None:
+def _refuse_unplanned(folder: RunFolder, job: JobRows, plan: Plan) -> None:
     model, dataset, scene = job_of(job.table) or ("", "", "")
     if model not in map(str, plan.segmenters) or dataset not in map(str, plan.datasets):
         raise BadInput(

@@ -25,7 +25,7 @@ from segmeter.core.prompts import Box
 from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.core.sections import Slices
 from segmeter.datasets.image_files import image_size
-from segmeter.datasets.mask_files import object_in, told_from
+from segmeter.datasets.mask_files import infer_kind, object_in
 from segmeter.measures.objects import iou
 from segmeter.report.replays import mosaic
 from segmeter.runtime.remote_files import Roots
@@ -351,7 +351,7 @@ def masks_in_folder(folder: Path) -> MaskSource:
                     raise BadInput(
                         f"'{path}' is {found} but its scene is {wanted}; give a mask of that size"
                     )
-                kind = told_from([path])
+                kind = infer_kind([path])
                 return object_in(path, kind if kind in ("soft", "alpha") else "binary", "").mask
         return None
 

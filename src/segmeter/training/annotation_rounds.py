@@ -146,7 +146,7 @@ class AnnotatedObject:
         return request
 
 
-Asked = tuple[AnnotatedObject, Request]
+ObjectRequest = tuple[AnnotatedObject, Request]
 
 
 def schedule(rounds: int, repeats: int, rng: np.random.Generator) -> list[bool]:
@@ -195,7 +195,7 @@ def round_losses(
 
 @torch.no_grad()
 def _inputs(
-    members: Sequence[Asked], tokens: Sequence[tuple[list[Point], list[int]]]
+    members: Sequence[ObjectRequest], tokens: Sequence[tuple[list[Point], list[int]]]
 ) -> tuple[Embedding, Tensor, Tensor, Tensor]:
     """Inputs of the decoder: embeddings, position, and prompts of the frozen prompt encoder."""
     sparse, dense, cells, fine = [], [], [], []
@@ -212,7 +212,9 @@ def _inputs(
     return image, members[0][0].encoded.position, torch.cat(sparse), torch.cat(dense)
 
 
-def _loss(members: Sequence[Asked], logits: Tensor, scores: Tensor, kind: ScoreLoss) -> Tensor:
+def _loss(
+    members: Sequence[ObjectRequest], logits: Tensor, scores: Tensor, kind: ScoreLoss
+) -> Tensor:
     """The mean loss of a pass, images of one size together."""
     sizes = grouped(range(len(members)), lambda i: members[i][0].encoded.frame.shape)
     total = logits.new_zeros(())
@@ -249,7 +251,7 @@ def _trained_masks(one: AnnotatedObject, request: Request) -> list[slice]:
     return trained + ([_SINGLE] if not ambiguous or (published and second) else [])
 
 
-def _record(members: Sequence[Asked], logits: Tensor, scores: Tensor) -> None:
+def _record(members: Sequence[ObjectRequest], logits: Tensor, scores: Tensor) -> None:
     """Give each session the prediction that an annotator would see, without gradients."""
     for i, (one, request) in enumerate(members):
         encoded = one.encoded

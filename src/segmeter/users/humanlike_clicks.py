@@ -46,16 +46,16 @@ class _FromMap(Teamed):
     def _weights(self) -> Path | None:
         return None if self.checkpoint is None else Path(self.checkpoint)
 
-    def wish(self, observation: Observation) -> tuple[Share, float] | None:
+    def wanted_draw(self, observation: Observation) -> tuple[Share, float] | None:
         """The share of the mass to draw from, and the number of a published draw."""
         raise NotImplementedError
 
     def after(self, found: Found, draws: Draws) -> Draw | None:
         """The draw of a user; None to accept the mask."""
-        now, wish = found.observation, self.wish(found.observation)
-        if found.click is None or wish is None:
+        now, wanted_draw = found.observation, self.wanted_draw(found.observation)
+        if found.click is None or wanted_draw is None:
             return None
-        share, uniform = wish
+        share, uniform = wanted_draw
         seed, first = None, not now.prompts and not now.mask
         if now.protocol != "published":
             uniform = float(draws().random())
@@ -93,7 +93,7 @@ class ClickingGroup(_FromMap):
         kind = f"clicking-group-{self.group}" if self.group else "clicking-map"
         return kind if self.draw == 1 else f"{kind}-draw-{self.draw}"
 
-    def wish(self, observation: Observation) -> tuple[Share, float] | None:
+    def wanted_draw(self, observation: Observation) -> tuple[Share, float] | None:
         # Clicks at the corner, made when nothing was wrong, drew no number of the image's stream.
         corner = sum(p == Click((0, 0), False) for p in observation.prompts)
         before = [t.id for t in observation.scene.targets].index(observation.target.id)
@@ -123,7 +123,7 @@ class MapSample(_FromMap):
     def name(self) -> str:
         return f"map-sample-{self.draw}"
 
-    def wish(self, observation: Observation) -> tuple[Share, float] | None:
+    def wanted_draw(self, observation: Observation) -> tuple[Share, float] | None:
         number = _number(self.before + self.draw - 1)
         return None if observation.prompts else (share_of_group(0), number)
 

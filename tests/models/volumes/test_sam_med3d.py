@@ -199,7 +199,7 @@ def test_earlier_prompts_that_are_kept_lose_the_mask_in_published_only(network, 
         state = None
         for count in (1, 2, 3):
             state = encoded.predict([Request((one, two, three)[:count], state)])[0].state
-        heard = state.heard.passed
+        heard = state.history.passed
         assert heard == ((three, two, one) if protocol == "published" else (one, two, three))
         assert len(told) == 3
     assert [(len(p), s, m) for p, s, m in passed["published"]] == [

@@ -186,9 +186,9 @@ def test_published_lists_the_newest_round_first_and_corrected_the_oldest():
         state = None
         for count in range(1, 4):
             state = encoded.predict([Request(spots[:count], state)])[0].state
-        assert state.heard.passed == order
+        assert state.history.passed == order
         forgotten = encoded.predict([Request(spots[:1], state)])[0]
-        assert forgotten.heard.passed == spots[:1]
+        assert forgotten.history.passed == spots[:1]
 
 
 def test_slices_can_be_asked_one_by_one():
@@ -200,7 +200,7 @@ def test_slices_can_be_asked_one_by_one():
 
 
 def test_memory_of_another_kind_is_no_memory():
-    assert SliceState().heard.asked == ()
+    assert SliceState().history.asked == ()
     encoded = Slicewise(Disc()).encode(volume())
     assert encoded.predict([Request((Click((1, 1, 1)),), state="something else")])[0].mask()
 

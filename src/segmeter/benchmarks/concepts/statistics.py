@@ -308,8 +308,8 @@ def _answer(found: parts.Findings, groups: Sequence[ConceptPairs]) -> list[page.
         f"pairs of {len({c for group in first for c in group.clusters})} images."
     )
     undefined = page.Note("cgF1 is undefined: there are no negative pairs, or none was answered.")
-    told = (found.cards, detail, found.differences)
-    return parts.best_answer(found.leading, ("cgf1",), *told) or [undefined]
+    settings = (found.cards, detail, found.differences)
+    return parts.best_answer(found.leading, ("cgf1",), *settings) or [undefined]
 
 
 def _curve(groups: Sequence[ConceptPairs]) -> list[page.Block]:

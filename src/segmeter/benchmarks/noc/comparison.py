@@ -255,8 +255,8 @@ def answer(comparison: Comparison, many: bool) -> Answer:
     opening = f"{where}{f'{warning}; ' if unsure else ''}{_opening(comparison)}: "
     last = f" {warning}." if short and not unsure else ""  # after the winner
     sentence = phrase(opening, _needs(comparison), f"{_with_waiting(comparison)}.{last}")
-    told = (_runner_up(comparison), followed, extent)
-    return Answer(sentence, " ".join(filter(None, told)))
+    details = (_runner_up(comparison), followed, extent)
+    return Answer(sentence, " ".join(filter(None, details)))
 
 
 def _opening(comparison: Comparison) -> str:
@@ -294,7 +294,7 @@ def _needs(comparison: Comparison) -> Phrase:
     """
     best = comparison.models[0]
 
-    def told(measure: str, digits: int, unit: str) -> Quantity:
+    def quantity(measure: str, digits: int, unit: str) -> Quantity:
         value = Value.of(comparison.rows[best, measure])
         text = f"{value.value:.{digits}f}{TIED}{unit}"
         return Quantity(text, value, value.limits(digits, to="–"), measure)
@@ -311,9 +311,9 @@ def _needs(comparison: Comparison) -> Phrase:
     corrected = " and corrections by hand where they are faster" if alone else ""
     clicks = comparison.clicks_before_hand if alone else comparison.clicks
     return phrase(
-        told(comparison.seconds, 1, "s"),
+        quantity(comparison.seconds, 1, "s"),
         f" per object to reach {_tied(comparison.goals.lead.text)}, with ",
-        told(clicks, 2, comparison.prompts),
+        quantity(clicks, 2, comparison.prompts),
         f"{corrected}; {never}",
     )
 
@@ -329,10 +329,10 @@ def _with_waiting(comparison: Comparison) -> str:
     if round(total[best] - total[first], 1) <= 0:
         return ""
     loaded = busy(comparison.findings.run)
-    told = f"; waiting {loaded}" if loaded else ""
+    note = f"; waiting {loaded}" if loaded else ""
     return (
         f". Including measured waiting for the model, **{first}** is faster: "
-        f"{total[first]:.1f}{TIED}s instead of {total[best]:.1f}{TIED}s per object{told}"
+        f"{total[first]:.1f}{TIED}s instead of {total[best]:.1f}{TIED}s per object{note}"
     )
 
 
@@ -345,7 +345,7 @@ def _runner_up(comparison: Comparison) -> str:
     if len(comparison.models) < 2:
         return "To compare, add a second model to the run (`segmeter run --add`)."
     best, other = comparison.models[:2]
-    told, gaps = [], []
+    sentences, gaps = [], []
     for measure, digits in ((comparison.seconds, 1), (comparison.clicks, 2)):
         d = comparison.behind(other, best, measure)
         if d is None:
@@ -358,25 +358,25 @@ def _runner_up(comparison: Comparison) -> str:
             sure += f" (95{TIED}% interval {low} to {high})"
         if measure == comparison.clicks and float(amount):
             what = f"{'more' if more else 'fewer'} {comparison.prompts}"
-            told.append(f"It needs {amount} {what} (NoC@{comparison.goals.lead.tag}), {sure}.")
+            sentences.append(f"It needs {amount} {what} (NoC@{comparison.goals.lead.tag}), {sure}.")
         elif measure == comparison.seconds:
             gap = f"{amount}{TIED}s {'longer' if more else 'less'} per object, {sure}"
             same = "the same time, to a tenth of a second per object"
-            told.append(f"The next, **{other}**, takes {gap if float(amount) else same}.")
+            sentences.append(f"The next, **{other}**, takes {gap if float(amount) else same}.")
     doubtful = [d for d in gaps if not d.significant and not d.too_few]
     scenes, models = len(set(comparison.groups[0].clusters)), len(comparison.models)
     if doubtful and models * (models - 1) / 2 * 2.0 ** (1 - scenes) >= 0.05:
         few = "One image is" if scenes == 1 else f"{scenes} images are"
-        told.append(f"{few} too few for any significant difference.")
+        sentences.append(f"{few} too few for any significant difference.")
     elif any(d.low > 0 or d.high < 0 for d in doubtful):
-        told.append(
+        sentences.append(
             "An interval that excludes 0 is for its pair and statistic alone; p of the paired "
             f"permutation test over {scenes} images, Holm-corrected for all pairs, is above "
             f"5{TIED}%."
         )
     elif doubtful:
-        told.append("With other images, the order may be reversed.")
-    return " ".join(told)
+        sentences.append("With other images, the order may be reversed.")
+    return " ".join(sentences)
 
 
 def _amount(group: noc.ClickSessions) -> str:

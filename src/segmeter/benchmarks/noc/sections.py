@@ -232,7 +232,7 @@ def _spent(group: noc.ClickSessions, comparison: Comparison) -> dict[str, float]
     cost = comparison.cost
     seconds, last = noc.with_touch_up(group, comparison.goals.lead)
     active = np.arange(1, group.rounds + 1) <= last[:, None]
-    prompts = (group.spoken * active).sum(axis=1)
+    prompts = (group.prompt_cost * active).sum(axis=1)
     return {
         "finding the object" + (" and reviewing it" if cost.review else ""): cost.per_object,
         "giving prompts": float(prompts.mean()),
@@ -265,7 +265,7 @@ def _latency(comparison: Comparison, groups: Sequence[noc.ClickSessions], head: 
 
 def _quantile(group: noc.ClickSessions, share: float) -> page.Value:
     """A quantile of the seconds of a prediction, over all rounds in which a prompt was given."""
-    seconds = np.where(group.spoken > 0, group.answer, np.nan)
+    seconds = np.where(group.prompt_cost > 0, group.answer, np.nan)
     if np.isnan(seconds).all():
         return page.Value(None)
     drawn = resampling(group, 200)

@@ -40,7 +40,7 @@ class ClickSessions(Group):
     """All sessions of a group, object by object.
 
     `iou` holds the curves, `(objects, rounds)`, and `others` those of every further measure;
-    `spent` are a person's seconds by the end of each round under the cost model and `spoken` the
+    `spent` are a person's seconds by the end of each round under the cost model, `prompt_cost` the
     cost of each round's prompts (zero without prompts); `encode` (each object's share), `answer`
     and `busy` (the simulated user's own) are measured seconds; `contour_px` is the length of each
     object's contour where the run kept it; `only_clicks` is whether no other prompt was given;
@@ -54,7 +54,7 @@ class ClickSessions(Group):
     encode: Floats
     answer: Floats
     busy: Floats
-    spoken: Floats
+    prompt_cost: Floats
     contour_px: Floats | None = None
     only_clicks: bool = True
     start: Floats | None = None
@@ -96,7 +96,7 @@ def sessions(run: Results) -> list[ClickSessions]:
     measures = ["iou", *measures_of(run)]
     names = {name: name.replace("-", "_") for name in measures}
     timed = ("seconds_encode", "seconds_predict", "seconds_user")
-    cost, typical = cost_of(run), _typical_looks(run)
+    cost, typical = cost_of(run), _typical_encode(run)
     started = [name for name in ("start_mask_iou",) if name in run.columns()]
     found = Tables.load(run, [*names.values(), "kinds_", *timed, *started], facts=["contour_px"])
     return [_group(t, names, run.plan.rounds, cost, typical[t.model, t.dataset]) for t in found]
@@ -135,11 +135,11 @@ def _spent(lists: Any, rounds: int, cost: CostModel) -> tuple[set[str], Floats]:
     """All kinds of prompts, and a person's seconds by the end of each round."""
     names, which = words_of(lists.flatten())
     prices = np.array([cost.of_round(name) for name in names], dtype=float)
-    spoken = spread(lists, prices[which], 0.0, rounds)
-    return set(names), np.asarray(np.cumsum(spoken, axis=1) + cost.per_object)
+    prompt_cost = spread(lists, prices[which], 0.0, rounds)
+    return set(names), np.asarray(np.cumsum(prompt_cost, axis=1) + cost.per_object)
 
 
-def _typical_looks(run: Results) -> dict[tuple[str, str], float]:
+def _typical_encode(run: Results) -> dict[tuple[str, str], float]:
     """A model's median seconds to encode a scene: the first of a worker also pays for loading."""
     table = run.sql("""
         select model, dataset, median(encode) as typical
@@ -343,18 +343,18 @@ def _shown(measure: str) -> tuple[str, Better, bool]:
     return "%" if share else card.units[0], card.better, share
 
 
-def _per_prompt(seconds: Floats, spoken: Floats) -> Floats:
+def _per_prompt(seconds: Floats, prompt_cost: Floats) -> Floats:
     """Mean seconds per round of each object, over the rounds in which a prompt was given."""
-    counts = np.maximum((spoken > 0).sum(axis=1), 1)
+    counts = np.maximum((prompt_cost > 0).sum(axis=1), 1)
     return np.asarray(seconds.sum(axis=1) / counts)
 
 
 _machine = partial(_statistic, tested="no")
 _MACHINE = [
     _machine("seconds-predict", "predict", "s per round", 3,
-             values=lambda g: _per_prompt(g.answer, g.spoken)),
+             values=lambda g: _per_prompt(g.answer, g.prompt_cost)),
     _machine("seconds-user", "simulated user", "s per round", 4,
-             values=lambda g: _per_prompt(g.busy, g.spoken)),
+             values=lambda g: _per_prompt(g.busy, g.prompt_cost)),
     _machine("seconds-encode", "encode", "s, an object's share", values=lambda g: g.encode),
 ]  # fmt: skip
 """Measured seconds of machines."""

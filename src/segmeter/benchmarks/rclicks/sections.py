@@ -234,7 +234,7 @@ def _more(row: SummaryRow) -> page.Quantity:
 def _detail(f: ModelFindings, p_clicks: float, p_quality: float) -> str:
     """The evidence; the paper's own numbers and the null are in tables."""
 
-    def told(name: str, digits: int, unit: str = " %") -> str:
+    def effect(name: str, digits: int, unit: str = " %") -> str:
         row = f.rows[name]
         return f"{signed(row.value, digits)}{unit} {page.Value.of(row).limits(digits)}".strip()
 
@@ -246,10 +246,10 @@ def _detail(f: ModelFindings, p_clicks: float, p_quality: float) -> str:
             f"p {p_value(f.p('share-noc'))}; the rest is between clicks of one group. "
         )
     return (
-        f"Least against most likely tenth: clicks {told('dgr-noc-ratio', 1)}, "
-        f"p {p_value(p_clicks)}; mean IoU over the rounds {told('dgr-auc-all', 2, ' points')}, "
+        f"Least against most likely tenth: clicks {effect('dgr-noc-ratio', 1)}, "
+        f"p {p_value(p_clicks)}; mean IoU over the rounds {effect('dgr-auc-all', 2, ' points')}, "
         f"p {p_value(p_quality)}; both corrected for the number of questions. Human against centre "
-        f"clicks to 90 % IoU: {told('dsb-noc-ratio', 1)}, p {p_value(f.p('dsb-noc-ratio'))}. "
+        f"clicks to 90 % IoU: {effect('dsb-noc-ratio', 1)}, p {p_value(f.p('dsb-noc-ratio'))}. "
         f"{shared}Intervals are of 95 %."
     )
 
@@ -268,7 +268,7 @@ def pairwise_result(
             f"{rounds} rounds."
         )
         uneven = " The models were not run on the same objects: compare pairs, not means."
-        rows, told = [f.rows[_PEOPLE] for f in members], detail + ("" if alike else uneven)
-        blocks += parts.best_answer(rows, [_PEOPLE], cards, told, own) if rows[1:] else []
+        rows, effect = [f.rows[_PEOPLE] for f in members], detail + ("" if alike else uneven)
+        blocks += parts.best_answer(rows, [_PEOPLE], cards, effect, own) if rows[1:] else []
     table = parts.difference_table(own, CARDS)
     return [page.Section("Significant differences", "", [*blocks, table])] if blocks else []

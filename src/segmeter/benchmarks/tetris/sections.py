@@ -31,7 +31,7 @@ def sections(run: Results) -> list[page.Section]:
     return [
         page.Section("Results", _RESULTS, [*_results(found)]),
         *found.difference_section(found.tested),
-        _beside(found),
+        _comparison(found),
         page.Section(
             "Quality by number of clicks",
             "Mean IoU after each click of the three sessions, with 95 % bands from resampling "
@@ -152,7 +152,7 @@ def _order_kept(found: Attacks, members: Sequence[AttackedSessions]) -> str:
     )
 
 
-def _beside(found: Attacks) -> page.Section:
+def _comparison(found: Attacks) -> page.Section:
     """The paper's rows, or why they are not shown where the paper has such models and data."""
     title, table = "Comparison with the paper", compared_with_the_paper(found.of(), found.numbers)
     if table is not None:

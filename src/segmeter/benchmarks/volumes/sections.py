@@ -154,7 +154,7 @@ def _equal_effort(findings: parts.Findings, leading: Sets, goals: Sequence[float
     """Dice for the same number of interactions, prompter by prompter."""
     of_goals = (volumes.seconds_until, volumes.rounds_that_pay, volumes.never)
     cards = [*map(volumes.dice_within, volumes.BUDGETS), *(of(g) for g in goals for of in of_goals)]
-    told = (
+    caption = (
         "Dice of the last prediction within a number of interactions, 0 if there is none. Seconds "
         "to a goal include correcting by hand as soon as that is faster than prompting, and "
         "drawing by hand, slice by slice, if the goal is never reached."
@@ -164,7 +164,7 @@ def _equal_effort(findings: parts.Findings, leading: Sets, goals: Sequence[float
             tables.stem("equal-effort", own),
             own,
             {**tables.PROMPTER, **findings.columns(own, [card.name for card in cards])},
-            f"{own[0].dataset}: {told}",
+            f"{own[0].dataset}: {caption}",
         )
         for own in leading
     ]

@@ -16,7 +16,7 @@ from segmeter.benchmarks.volumes.tables import table_of, typed
 from segmeter.core import catalogue
 from segmeter.core.action_counts import Effort
 from segmeter.core.benchmarks import Results, Row
-from segmeter.core.capabilities import CountsEffort, KnowsItsScan, LosesPrompts, prompts_given_by
+from segmeter.core.capabilities import CountsEffort, HasScanInfo, LosesPrompts, prompts_given_by
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.grouping import grouped_pairs
 from segmeter.core.lockstep import SimulatedSession, Start, Trajectory
@@ -93,7 +93,7 @@ def _rows(
     # The darkest and brightest value that a network for slices sees.
     window = encoded.window if isinstance(encoded, SliceEncodedScene) else None
     low, high = window or (None, None)
-    modality = scene.modality if isinstance(scene, KnowsItsScan) else ""
+    modality = scene.modality if isinstance(scene, HasScanInfo) else ""
     loses = encoded if isinstance(encoded, LosesPrompts) else None
     vanished = {t.id: loses.vanishes(t.mask) for t in scene.targets} if loses else {}
     for record in records:

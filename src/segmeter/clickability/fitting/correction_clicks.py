@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.fitting.first_clicks import Seen, Shape, expect, shape_of
+from segmeter.clickability.fitting.first_clicks import KeyStatistics, Shape, expect, shape_of
 from segmeter.clickability.groups import draw_corrected
 from segmeter.clickability.maps import Numbers, prior
 from segmeter.core.error_regions import error_regions
@@ -143,14 +143,14 @@ class CorrectionFit:
         return low, min(high, _MOST[name]) if name in _MOST else high
 
 
-def recovered(seen: Sequence[Seen], pixels: Mapping[str, int]) -> list[Recovered]:
+def recovered(seen: Sequence[KeyStatistics], pixels: Mapping[str, int]) -> list[Recovered]:
     """Later-round keys with what can be recovered; `pixels` are the images' sizes by stem."""
     later = (row for row in seen if row.kind in ("fn", "fp"))
     found = (recover(row, pixels[_stem(row.key, pixels)]) for row in later)
     return [row for row in found if row is not None]
 
 
-def recover(seen: Seen, pixels: int) -> Recovered | None:
+def recover(seen: KeyStatistics, pixels: int) -> Recovered | None:
     """Size of the error region and share of clicks on it, from NSS and PDE of the uniform map.
 
     Both are functions of these two alone: `nss = (pde - 1/N) / sqrt(1/(A N) - 1/N^2)`.

@@ -187,7 +187,7 @@ def _apart(
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class KeyStatistics:
     """Published statistics of one key: NSS, PDE and PL1 of the two baseline maps."""
 
     key: str
@@ -206,7 +206,7 @@ class Case:
 
     mask: Mask
     shape: Shape
-    seen: Seen
+    seen: KeyStatistics
     clicks: int = CLICKS
 
     @property
@@ -241,7 +241,7 @@ class Fit:
         return value / factor, value * factor
 
 
-def read_tables(path: Path) -> list[Seen]:
+def read_tables(path: Path) -> list[KeyStatistics]:
     """One dataset's `*_per_image.csv`: the uniform and distance rows of every key."""
     found: dict[tuple[str, str], dict[str, tuple[float, ...]]] = {}
     columns = ("full_stem", "model_name", "click_type", "nss", "pde", "l1")
@@ -250,7 +250,7 @@ def read_tables(path: Path) -> list[Seen]:
         with named_errors(f"{path}, row {number}", "has a value that is not a number"):
             found.setdefault((key, kind), {})[model] = tuple(map(float, values))
     both = {k: v for k, v in found.items() if {"ud", "dt"} <= v.keys()}
-    return [Seen(key, kind, *v["ud"], *v["dt"]) for (key, kind), v in both.items()]
+    return [KeyStatistics(key, kind, *v["ud"], *v["dt"]) for (key, kind), v in both.items()]
 
 
 def read_masks(path: Path) -> dict[str, Mask]:
@@ -259,7 +259,7 @@ def read_masks(path: Path) -> dict[str, Mask]:
         return {name: Mask.from_coco(runs) for name, runs in json.load(file).items()}
 
 
-def read_cases(seen: Sequence[Seen], masks: Mapping[str, Mask]) -> list[Case]:
+def read_cases(seen: Sequence[KeyStatistics], masks: Mapping[str, Mask]) -> list[Case]:
     """First-round targets with their masks; refuses masks that the tables contradict."""
     cases = []
     for row in (s for s in seen if s.kind == "first"):
@@ -364,4 +364,6 @@ def _case(sample: TrainingSample) -> Case | None:
             return None
         scores += [found[0][1].nss, found[0][1].pde, found[0][1].pl1]
     mask = Mask.of(object)
-    return Case(mask, shape_of(mask), Seen(sample.name, "first", *scores), len(sample.points))
+    return Case(
+        mask, shape_of(mask), KeyStatistics(sample.name, "first", *scores), len(sample.points)
+    )

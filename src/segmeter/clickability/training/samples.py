@@ -129,11 +129,11 @@ def split(
     """Samples to learn from, and a tenth to choose by; an image's samples stay together."""
     images = sorted({sample.image for sample in training_samples})
     order = generator(seed, "choose").permutation(len(images))
-    aside = {images[i] for i in order[: max(1, round(0.1 * len(images)))]}
-    if len(aside) == len(images):
+    validation = {images[i] for i in order[: max(1, round(0.1 * len(images)))]}
+    if len(validation) == len(images):
         raise BadInput("one image is too few to train and to validate on")
-    learn = [sample for sample in training_samples if sample.image not in aside]
-    return learn, [sample for sample in training_samples if sample.image in aside]
+    learn = [sample for sample in training_samples if sample.image not in validation]
+    return learn, [sample for sample in training_samples if sample.image in validation]
 
 
 @dataclass(slots=True)

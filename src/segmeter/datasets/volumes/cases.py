@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.capabilities import KnowsItsScan, capable
+from segmeter.core.capabilities import HasScanInfo, capable
 from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.scenes import SceneHeader, Target, Volume
 from segmeter.datasets.volumes.dicom import DicomSeries, Series, read_structures
@@ -94,7 +94,7 @@ class Case:
         return list(dict.fromkeys(held))
 
 
-@capable(KnowsItsScan)
+@capable(HasScanInfo)
 class FileVolume(Volume):
     """A volume from files, with the grid of its image."""
 

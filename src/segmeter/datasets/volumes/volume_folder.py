@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.capabilities import KnowsItsScan, capable
+from segmeter.core.capabilities import HasScanInfo, capable
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.scenes import DatasetCard, SceneHeader, Target, Volume
 from segmeter.core.sections import SCENE_NUMBERS
@@ -172,7 +172,7 @@ for _name, _table in INTRABENCH.items():
     _register(_name, _table)
 
 
-@capable(KnowsItsScan)
+@capable(HasScanInfo)
 class MiniVolume(Volume):
     """A volume with the grid of the decathlon's file; its modality is MR."""
 
@@ -231,7 +231,7 @@ def holds_cases(folder: Path) -> bool:
         return "imgs.npy" in archive.namelist()
 
 
-@capable(KnowsItsScan)
+@capable(HasScanInfo)
 class ChallengeCase(Volume):
     """One case; its modality is the beginning of its name."""
 

@@ -184,11 +184,11 @@ def crop_candidates(
     `compact` keeps finished masks instead of logits where these lie in the host's memory: a
     grid of 64 x 64 points has 3 GB of them, of which little survives.
     """
-    looked_at, (height, width) = scene, crop.shape
+    view, (height, width) = scene, crop.shape
     if crop.shape != scene.shape:
         name = f"{scene.id}@{crop.left},{crop.top},{crop.right},{crop.bottom}"
-        looked_at = Image(scene.dataset, name, np.ascontiguousarray(scene.pixels[crop.window]), [])
-    encoded = model.encode(looked_at)
+        view = Image(scene.dataset, name, np.ascontiguousarray(scene.pixels[crop.window]), [])
+    encoded = model.encode(view)
     layout = options.grids[crop.layer] if options.grids else grid(options.points_in(crop.layer))
     xy = layout * np.array([width, height])
     # `published` takes a place between pixels for a pixel's number: half a pixel off.

@@ -137,8 +137,8 @@ def _resume(url: str, part: Path, sha256: str, progress: Progress) -> bool:
             return True  # nothing is left to fetch; the digest decides
         raise NotFound(f"'{shown(url)}' returns {error.code} {error.reason}") from error
     with answer:
-        goes_on = answer.status == http.client.PARTIAL_CONTENT
-        have = have if goes_on else 0
+        resumed = answer.status == http.client.PARTIAL_CONTENT
+        have = have if resumed else 0
         left = int(answer.headers.get("Content-Length") or 0)
         total = have + left if left else 0
         if not (total or sha256 or getattr(answer, "chunked", False)):
@@ -146,7 +146,7 @@ def _resume(url: str, part: Path, sha256: str, progress: Progress) -> bool:
                 f"'{shown(url)}' does not state its size, so that a download that breaks off "
                 "could not be noticed; download it yourself and give the file with --from"
             )
-        with part.open("ab" if goes_on else "wb", buffering=0) as stream:
+        with part.open("ab" if resumed else "wb", buffering=0) as stream:
             try:
                 while block := answer.read(_BLOCK):
                     write_whole(stream, block, part)

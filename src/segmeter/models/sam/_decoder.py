@@ -139,9 +139,9 @@ class _ImageToTokens(_Attention):
         more = k @ self.q_proj.bias.reshape(8, -1, 1)
         scores = _split(asked.flatten(1, 2) @ placed.transpose(1, 2), 1, 8) + more
         # The shares of each head add up to one, so every head carries an eighth of the bias.
-        told = v @ _split(self.out_proj.weight.t(), 0, 8) + self.out_proj.bias / 8
+        values = v @ _split(self.out_proj.weight.t(), 0, 8) + self.out_proj.bias / 8
         shares = scores.softmax(2).flatten(1, 2).transpose(1, 2)
-        return cells + shares @ told.flatten(1, 2)
+        return cells + shares @ values.flatten(1, 2)
 
 
 def _heads(x: Tensor) -> Tensor:

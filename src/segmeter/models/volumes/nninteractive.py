@@ -108,11 +108,11 @@ class NnInteractiveEncodedScene:
             self._shown[:] = 0
             self._sent = ()
         for prompt in prompts[len(self._sent) :]:
-            self._say(prompt)
+            self._send(prompt)
         self._sent = prompts
         return Mask.of(self._shown)
 
-    def _say(self, prompt: Prompt) -> None:
+    def _send(self, prompt: Prompt) -> None:
         np.random.seed(0)  # noqa: NPY002  # the package draws patches from NumPy's shared stream
         session = self.model.session
         match prompt:

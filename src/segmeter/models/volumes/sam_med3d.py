@@ -20,7 +20,7 @@ from segmeter.core.prompts import Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models.adapters import as_volume
 from segmeter.models.fetching import ByHand, offer
-from segmeter.models.volumes.slices import Heard, interpolated, percentiles
+from segmeter.models.volumes.slices import PromptHistory, interpolated, percentiles
 from segmeter.models.weights import CheckpointModel, named_tensors
 
 if TYPE_CHECKING:
@@ -138,11 +138,11 @@ class SamMed3dEncodedScene:
 
     def _one(self, request: Request) -> MaskPrediction:
         state = request.state if isinstance(request.state, _State) else None
-        heard = Heard() if state is None else state.heard
+        history = PromptHistory() if state is None else state.history
         published = self.protocol == "published"
-        passed = heard.newest_first(request.prompts) if published else request.prompts
+        passed = history.newest_first(request.prompts) if published else request.prompts
         given = [pair for prompt in passed for pair in _points(prompt)]
-        history = Heard(request.prompts, passed)
+        passed_on = PromptHistory(request.prompts, passed)
         if not given:
             return MaskPrediction(partial(Mask.empty, self.volume.shape))
         places = [self.place(point) for point, _ in given]
@@ -151,10 +151,10 @@ class SamMed3dEncodedScene:
         points, labels = self._passed(cube, places, [positive for _, positive in given])
         logits = before
         if points:
-            if published and heard.repeated_in(request.prompts):
+            if published and history.repeated_in(request.prompts):
                 before = None  # prompts that are merged with earlier ones lose the mask there
             logits = self._decoded(cube, points, labels, before)
-        made = _State(cube, logits, history)
+        made = _State(cube, logits, passed_on)
         return MaskPrediction(partial(self.rendered, cube, logits), state=made)
 
     def _passed(
@@ -229,7 +229,7 @@ class _State:
 
     cube: Cube
     logits: Values | None
-    heard: Heard
+    history: PromptHistory
 
 
 def _points(prompt: Prompt) -> list[tuple[Sequence[float], bool]]:

@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.capabilities import KnowsItsScan, capability
+from segmeter.core.capabilities import HasScanInfo, capability
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
@@ -268,7 +268,7 @@ class PreparedSlices:
 
 def prepared(volume: Volume, family: str, protocol: ProtocolName) -> PreparedSlices:
     """A volume's slices as a family of networks sees them; by its modality and window."""
-    scan = (volume.modality, volume.window) if isinstance(volume, KnowsItsScan) else ("", None)
+    scan = (volume.modality, volume.window) if isinstance(volume, HasScanInfo) else ("", None)
     return PreparedSlices(volume.voxels, preparation_of(family, protocol), *scan)
 
 
@@ -284,7 +284,7 @@ def looks_like_ct(voxels: Voxels) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class PromptHistory:
     """Prompts that a session's last prediction was given.
 
     Attributes
@@ -308,7 +308,7 @@ class Heard:
 
         >>> from segmeter.core.prompts import Click
         >>> first, second = Click((1, 1, 1)), Click((2, 2, 2))
-        >>> Heard((first,), (first,)).newest_first((first, second)) == (second, first)
+        >>> PromptHistory((first,), (first,)).newest_first((first, second)) == (second, first)
         True
         """
         if not self.repeated_in(prompts):

@@ -40,8 +40,8 @@ from segmeter.models.adapters import as_volume
 from segmeter.models.volumes.slices import (
     EncodesTogether,
     EncodesValues,
-    Heard,
     PreparedSlices,
+    PromptHistory,
     ReadsSlices,
     ReadsTargets,
     SliceStore,
@@ -53,7 +53,7 @@ from segmeter.models.volumes.slices import (
 )
 from segmeter.models.weights import pick_device
 
-Seen = npt.NDArray[Any]
+Prepared = npt.NDArray[Any]
 _BUDGET_MB = 2048
 _TOGETHER = 16
 """Slices that a GPU embeds and predicts at once."""
@@ -71,14 +71,14 @@ class SliceState:
         The inner model's states of the same slices.
     called
         Slices of the last prediction; the published loop keeps only those.
-    heard
+    history
         The prompts of the predictions so far.
     """
 
     masks: Mapping[int, Mask] = field(default_factory=dict)
     inner: Mapping[int, Any] = field(default_factory=dict)
     called: frozenset[int] = frozenset()
-    heard: Heard = field(default_factory=Heard)
+    history: PromptHistory = field(default_factory=PromptHistory)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class SlicewisePrediction:
     renderer: EncodedScene | None
     answers: Mapping[int, Prediction]
     earlier: SliceState
-    heard: Heard
+    history: PromptHistory
     shown: int = 0
 
     @property
@@ -112,7 +112,7 @@ class SlicewisePrediction:
     @property
     def state(self) -> SliceState:
         inner = {**self.earlier.inner, **{z: a.state for z, a in self.answers.items()}}
-        return SliceState(self.slices, inner, frozenset(self.answers), self.heard)
+        return SliceState(self.slices, inner, frozenset(self.answers), self.history)
 
     def mask(self, candidate: int | None = None) -> Mask:
         slices, shape = dict(self.slices), self.encoded.shape
@@ -179,14 +179,14 @@ class SliceEncodedScene:
         encoded: EncodedScene | None = None
         together, wanted = self.model.together, sorted({z for part in parts for z in part})
         for some in (wanted[i : i + together] for i in range(0, len(wanted), together)):
-            for z, encoded in zip(some, self._looked_at(some), strict=True):
+            for z, encoded in zip(some, self._encoded_slices(some), strict=True):
                 mine = [i for i, part in enumerate(parts) if z in part]
                 for i, found in zip(
                     mine, encoded.predict([parts[i][z] for i in mine]), strict=True
                 ):
                     answers[i][z] = found
         return [
-            SlicewisePrediction(self, encoded, own, _state(request), self._heard(request))
+            SlicewisePrediction(self, encoded, own, _state(request), self._extended(request))
             for own, request in zip(answers, requests, strict=True)
         ]
 
@@ -198,11 +198,11 @@ class SliceEncodedScene:
         """Always: the state to pass back is chosen slice by slice."""
         return True
 
-    def _looked_at(self, slices: Sequence[int]) -> list[EncodedScene]:
+    def _encoded_slices(self, slices: Sequence[int]) -> list[EncodedScene]:
         for z in slices:
             if not 0 <= z < self.shape[0]:
                 raise BadInput(f"{self.volume.name} has no slice {z}: it has {self.shape[0]}")
-        fresh: dict[int, Seen] = {}  # slices that were prepared for their names
+        fresh: dict[int, Prepared] = {}  # slices that were prepared for their names
         names = [self._name(z, fresh) for z in slices]
 
         def encode(places: Sequence[int]) -> Sequence[EncodedScene]:
@@ -216,7 +216,7 @@ class SliceEncodedScene:
         found = self.model.store.encoded_scenes(names, encode)
         return [self.model.in_protocol(encoded, self.protocol) for encoded in found]
 
-    def _name(self, z: int, fresh: dict[int, Seen]) -> str:
+    def _name(self, z: int, fresh: dict[int, Prepared]) -> str:
         """A slice's name by its content; one that is prepared for it goes into `fresh`."""
         names, place = self._prepared.names, (self.protocol, z)
         if place not in names:
@@ -225,25 +225,25 @@ class SliceEncodedScene:
             names[place] = fingerprint(seen.dtype.str, *seen.shape, seen.tobytes(), *own)
         return names[place]
 
-    def _seen(self, z: int) -> Seen:
+    def _seen(self, z: int) -> Prepared:
         """A slice as the model takes it."""
         values = self._prepared[self.protocol].slice(z)
         return self.model.seen(values[::-1, ::-1] if self.upright else values)
 
-    def _with_targets(self, z: int, pixels: Seen) -> Image:
+    def _with_targets(self, z: int, pixels: Prepared) -> Image:
         """A slice with the targets in it, for synthetic models that are made from them."""
         flat = [replace(t, mask=t.mask.slice(z), ignore=None) for t in self.volume.targets]
         shown = [replace(t, mask=turned_mask(t.mask)) for t in flat] if self.upright else flat
         colour = np.repeat(pixels[:, :, None], 3, axis=2)
         return Image(self.volume.dataset, f"{self.volume.id} slice {z}", colour, shown)
 
-    def _heard(self, request: Request) -> Heard:
+    def _extended(self, request: Request) -> PromptHistory:
         """All prompts of a request, and those passed on; `published` has the newest first."""
-        heard, prompts = _state(request).heard, request.prompts
-        return Heard(prompts, prompts if self.upright else heard.newest_first(prompts))
+        history, prompts = _state(request).history, request.prompts
+        return PromptHistory(prompts, prompts if self.upright else history.newest_first(prompts))
 
     def _slice_requests(self, request: Request) -> dict[int, Request]:
-        state, given = _state(request), self._heard(request).passed
+        state, given = _state(request), self._extended(request).passed
         by_slice = grouped_pairs(flat for prompt in given for flat in flattened(prompt))
         kept = state.called if self.protocol == "published" else state.inner.keys()
         if not _only_masks(request.prompts):
@@ -305,13 +305,13 @@ class Slicewise:
         scene: Any = encoded
         return scene.with_policy(self.inner.slice_policy(protocol))  # type: ignore[no-any-return]
 
-    def seen(self, values: Values) -> Seen:
+    def seen(self, values: Values) -> Prepared:
         """Input of the inner model for a prepared slice: values, or whole numbers 0 to 255."""
         if isinstance(self.inner, EncodesValues):
             return values
         return values.round().clip(0, 255).astype(np.uint8)
 
-    def encode_slices(self, volume: Volume, slices: Sequence[Seen]) -> Sequence[EncodedScene]:
+    def encode_slices(self, volume: Volume, slices: Sequence[Prepared]) -> Sequence[EncodedScene]:
         """Look at slices of a volume, as `seen`, with the inner model."""
         if isinstance(self.inner, EncodesValues):
             return self.inner.encode_values(slices)

@@ -44,7 +44,7 @@ def interact_sections(
         raise BadInput("no session counts yet: there is nothing to report")
     sections = [_summary(used)]
     if simulated:
-        sections.append(_beside(used, simulated))
+        sections.append(_comparison(used, simulated))
     return [*sections, _images(used, simulated, stimuli)]
 
 
@@ -113,7 +113,7 @@ def paired_differences(
     return [key[1] for key in common], means, [robot[key] for key in common]
 
 
-def _beside(found: Sequence[Interaction], simulated: Sequence[Simulated]) -> Section:
+def _comparison(found: Sequence[Interaction], simulated: Sequence[Simulated]) -> Section:
     columns = (
         Column("simulated user"),
         Column("after clicks", digits=0),
