@@ -33,7 +33,7 @@ from segmeter.study.running import RunningStudy
 from segmeter.study.server import default_url, listening, open_study, study_app
 
 Answering = Callable[[dict[str, Any], np.random.Generator], dict[str, Any]]
-"""From what a browser learns about a trial to the fields of an answer."""
+"""From the browser's data on a trial to the fields of an answer."""
 _AT_ONCE = 4
 _MOST_PEOPLE = 2000
 _CARELESS = 0.03  # share of clicks that fall anywhere
