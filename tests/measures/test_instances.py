@@ -85,3 +85,4 @@ def test_maps_of_different_shapes_are_refused() -> None:
 def test_labels_of_64_bits_stay_apart() -> None:
     ids = np.array([[2**60 + 1, 2**60 + 2, 0]], np.uint64)
     assert panoptic_quality(ids, ids).matched == 2
+    assert split_and_merge_information(ids, ids) == (0.0, 0.0)

@@ -133,7 +133,9 @@ def split_and_merge_information(ground_truth: Labels, prediction: Labels) -> tup
     from skimage.metrics import variation_of_information
 
     information: Any = variation_of_information  # untyped
-    splits, merges = information(ground_truth, prediction).tolist()
+    # Numbered from 0: skimage counts in a table as long as the largest label.
+    numbered = (np.unique(each, return_inverse=True)[1] for each in (ground_truth, prediction))
+    splits, merges = information(*numbered).tolist()
     return splits, merges
 
 
