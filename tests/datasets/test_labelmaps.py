@@ -14,7 +14,12 @@ from scipy.io import savemat
 
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
-from segmeter.datasets.label_files import read_label_map, read_label_maps, read_results
+from segmeter.datasets.label_files import (
+    paired_files,
+    read_label_map,
+    read_label_maps,
+    read_results,
+)
 
 LABELS = np.array([[1, 1, 300], [2, 2, 300]])
 
@@ -132,3 +137,11 @@ def test_every_wrong_file_is_refused_by_name(tmp_path: Path) -> None:
         assert isinstance(caught.value, BadInput | NotFound)
         assert name in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+def test_two_files_of_one_image_are_refused(tmp_path: Path) -> None:
+    for name in ("drawn/a.npy", "found/a.npy", "found/a.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    with pytest.raises(BadInput, match=r"a\.json' and 'a\.npy' differ in their suffix only"):
+        paired_files(tmp_path / "found", tmp_path / "drawn")

@@ -114,7 +114,7 @@ def read_alpha(path: Path) -> npt.NDArray[Any] | None:
     import cv2
 
     head = _head(path)
-    if head.startswith(_JPEG) or (head.startswith(_PNG) and head[25] not in (4, 6)):
+    if head.startswith(_JPEG) or (head.startswith(_PNG) and head[25:26] not in (b"\x04", b"\x06")):
         return None
     values = _decode(path, cv2.IMREAD_UNCHANGED)
     return values[:, :, 3] if values.ndim == 3 and values.shape[2] == 4 else None

@@ -257,7 +257,7 @@ def _by_stem(folder: Path) -> dict[str, Path]:
     files = sorted(f for f in folder.iterdir() if f.suffix.lower() in RESULT_SUFFIXES)
     if not files:
         raise BadInput(f"folder '{folder}' holds no mask file: no image, .npy, .mat or .json")
-    return {file.stem: file for file in files}
+    return by_name(files)
 
 
 def read_edge_map(path: Path) -> npt.NDArray[Any]:

@@ -112,6 +112,7 @@ def test_the_frames_of_a_dicom_segmentation_are_counted_first(tmp_path, monkeypa
         (["CT", "PET"], "PET", "PT"),
         (["CT", "PET"], "ct", "CT"),
         (["T1w", "FLAIR"], 1, "MR"),
+        (["T1w"] * 10 + ["CT"], 10, "CT"),
     ],
 )
 def test_the_modality_is_that_of_the_channel(tmp_path, nifti, scan, channels, channel, expected):

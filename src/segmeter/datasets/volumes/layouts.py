@@ -382,5 +382,6 @@ def _naming(folder: Path) -> Naming:
     ignore = frozenset(v for v, name in names.items() if name.casefold() == "ignore")
     if regions:  # a single value among them is a region of one
         regions |= {n: (v,) for v, n in names.items() if v and v not in ignore}
-    ordered = sorted(channels.items()) if isinstance(channels, dict) else ()
-    return Naming(names, regions, ignore, tuple(str(name) for _, name in ordered))
+    held = channels if isinstance(channels, dict) else {}
+    ordered = sorted(held, key=lambda number: (len(number), number))  # "10" comes after "9"
+    return Naming(names, regions, ignore, tuple(str(held[number]) for number in ordered))
