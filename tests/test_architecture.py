@@ -132,7 +132,7 @@ def rooms_looked_up(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, rooms[node.attr]
 
 
-def test_a_room_looks_up_only_what_it_may_use() -> None:
+def test_a_package_looks_up_only_what_it_may_use() -> None:
     wrong = []
     for path in MODULES:
         room = room_of(path)
@@ -143,7 +143,7 @@ def test_a_room_looks_up_only_what_it_may_use() -> None:
     assert not wrong
 
 
-def test_no_rule_allows_what_nobody_does() -> None:
+def test_every_allowed_import_is_used() -> None:
     """A permission that is not used is an opening that nobody watches."""
     used: dict[str, set[str]] = {}
     for path in MODULES:
@@ -162,7 +162,7 @@ def test_modules_are_named_by_what_they_hold() -> None:
     assert not [p for p in MODULES if vague.match(p.stem) or vague.match(p.parent.name)]
 
 
-def test_a_module_says_what_it_is() -> None:
+def test_a_module_has_a_docstring() -> None:
     begins = re.compile(r"[A-Z`']|segmeter")
     bare = [
         module_id(path)
@@ -172,7 +172,7 @@ def test_a_module_says_what_it_is() -> None:
     assert not bare
 
 
-def test_a_module_begins_with_what_its_name_says() -> None:
+def test_a_module_begins_with_the_definition_of_its_name() -> None:
     """In the rooms that others build on: whoever reads a list of names finds the words again."""
     strange = []
     rooms = (
@@ -257,7 +257,7 @@ def tracked_texts() -> Iterator[tuple[str, str]]:
                 continue
 
 
-def test_no_tracked_file_speaks_of_one_machine() -> None:
+def test_no_tracked_file_names_a_machine() -> None:
     """No home folders, no work folders, no package hosts."""
     folders = "|".join(("root", "work", "home/[a-z]+", "Users/[A-Za-z]+", "opt"))
     hosts = "|".join(("py" + r"pi\.org", "python" + "hosted", "ana" + r"conda\.(?:org|com)"))
@@ -283,7 +283,7 @@ def used_elsewhere() -> frozenset[tuple[str, str]]:
     )
 
 
-def test_what_a_person_names_is_written_whole_or_not_at_all() -> None:
+def test_a_named_file_is_written_whole_or_not_at_all() -> None:
     """By `write_file`: on a full disk an older file stays."""
     rooms = ("api", "cli", "export", "report")
     found = {

@@ -61,9 +61,7 @@ PYTHON = [
 
 
 @pytest.mark.parametrize("code", PYTHON)
-def test_a_block_runs_as_a_script_of_its_own(
-    code: str, python: Interpreter, tmp_path: Path
-) -> None:
+def test_a_block_runs_as_a_separate_script(code: str, python: Interpreter, tmp_path: Path) -> None:
     """In a process of its own and an empty folder that sees the repository's `examples`."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "block.py").write_text(code)
@@ -127,7 +125,7 @@ def test_commands_that_are_shown_exist_and_have_these_options() -> None:
     assert checked > 200
 
 
-def test_the_page_of_commands_says_of_each_what_its_help_says() -> None:
+def test_the_page_of_commands_repeats_their_help() -> None:
     page = (DOCS / "commands.md").read_text()
     for name, command in leaves(typer.main.get_command(commands())):
         if name.startswith("run ") and name != "run noc":

@@ -66,7 +66,7 @@ def test_users_and_measures_may_be_objects(tmp_path: Path) -> None:
     assert run.sql("select min(covered) as least from rows").to_pylist() == [{"least": 1.0}]
 
 
-def test_failures_are_told_and_total_failure_is_raised(tmp_path: Path) -> None:
+def test_failures_are_reported_and_total_failure_is_raised(tmp_path: Path) -> None:
     def moody(image: Any, clicks: Any) -> Any:
         if image[0, 0, 0] % 2:
             raise RuntimeError("not this one")
@@ -83,7 +83,7 @@ def test_failures_are_told_and_total_failure_is_raised(tmp_path: Path) -> None:
     assert "not this one" in run.errors()[0]["error"]
 
 
-def test_data_may_lie_at_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_may_be_remote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fsspec = pytest.importorskip("fsspec", reason="needs the extra 'remote'")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     image = np.full((20, 20, 3), 90, np.uint8)
@@ -97,7 +97,7 @@ def test_data_may_lie_at_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert run.sql("select distinct scene from rows").to_pylist() == [{"scene": "a"}]
 
 
-def test_a_run_may_lie_at_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_may_be_remote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = segmeter.evaluate(
         "synthetic-oracle", "drawn", out="memory://evaluated", limit=1, rounds=1
@@ -122,7 +122,7 @@ def test_a_misspelt_protocol_is_refused(tmp_path: Path) -> None:
         segmeter.evaluate("synthetic-oracle", "drawn", out=tmp_path / "r", protocols="sond")
 
 
-def test_what_segmeter_offers_is_listed() -> None:
+def test_all_entries_of_segmeter_are_listed() -> None:
     assert {"Run", "__version__", "evaluate"} <= set(dir(segmeter))
 
 
@@ -201,7 +201,7 @@ def test_the_callers_process_is_left_as_it_was(python: Interpreter, tmp_path: Pa
     assert done.returncode == 0, done.stderr
 
 
-def test_sessions_are_listed_whatever_the_benchmark(tmp_path: Path) -> None:
+def test_sessions_are_listed_for_every_benchmark(tmp_path: Path) -> None:
     """Of volumes too, which have a Dice and no IoU."""
     plan = Plan(
         "volumes", (Spec("slicewise", {"model": "disc"}),), (Spec("mini-volumes"),), limit=1

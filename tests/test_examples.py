@@ -50,11 +50,11 @@ def test_a_torch_network_becomes_a_model_by_a_function() -> None:
 
 
 @pytest.mark.parametrize("name", ["own_function.py:predict", "own_model.py:Lookalike"])
-def test_a_model_keeps_the_promises_of_every_model(name: str) -> None:
+def test_a_model_passes_the_conformance_checks(name: str) -> None:
     assert check(catalogue.models.make(f"{EXAMPLES}/{name}")) == []
 
 
-def test_model_user_and_measure_play_together(run: Path) -> None:
+def test_model_user_and_measure_work_together(run: Path) -> None:
     rows = Run.open(run).sql('select model, "user", iou, missed_share from rows').to_pylist()
     assert {row["model"] for row in rows} == {"examples/own_model.py:Lookalike", "disc"}
     assert {row["user"] for row in rows} == {"centre-click", "shaky-hand"}
@@ -71,7 +71,7 @@ def test_the_report_names_them(run: Path, python: Interpreter) -> None:
     assert "shaky-hand" in page
 
 
-def test_a_measure_of_ones_own_is_added_later(tmp_path: Path, python: Interpreter) -> None:
+def test_a_custom_measure_is_added_later(tmp_path: Path, python: Interpreter) -> None:
     out = tmp_path / "run"
     words = ("run", "noc", "-m", "disc", "-d", "drawn", "--limit", 1, "--rounds", 1, "-o", out)
     typed(python, *words)
@@ -82,7 +82,7 @@ def test_a_measure_of_ones_own_is_added_later(tmp_path: Path, python: Interprete
     assert all(0 <= row["share"] <= 1 for row in values)
 
 
-def test_the_shaky_hand_clicks_beside_the_centre(run: Path) -> None:
+def test_the_shaky_hand_clicks_next_to_the_centre(run: Path) -> None:
     said = 'select model, scene, target, protocol, "user", y, x from rows where round = 1'
     places: dict[tuple[str, ...], dict[str, tuple[float, float]]] = {}
     for row in Run.open(run).sql(said).to_pylist():
@@ -101,5 +101,5 @@ def test_the_shaky_hand_clicks_beside_the_centre(run: Path) -> None:
         ("docs/bring-your-own/measure.md", "own_measure.py"),
     ],
 )
-def test_what_a_page_shows_is_the_example_itself(page: str, example: str) -> None:
+def test_a_page_shows_the_example_file_unchanged(page: str, example: str) -> None:
     assert (EXAMPLES / example).read_text() in (ROOT / page).read_text()

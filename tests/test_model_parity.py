@@ -99,7 +99,7 @@ def test_volumes_are_refused() -> None:
         parity("disc", "disc", "mini-volumes", limit=1)
 
 
-def test_first_clicks_tell_a_model_that_sees_from_one_that_does_not() -> None:
+def test_first_clicks_separate_a_model_that_uses_the_image_from_one_that_does_not() -> None:
     from segmeter.core import catalogue
 
     good = list(first_clicks(catalogue.models.make("synthetic-oracle"), "drawn"))

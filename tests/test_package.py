@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def test_the_version_is_told_once() -> None:
+def test_the_version_is_printed_once() -> None:
     assert PROJECT["version"] == segmeter.__version__
     assert importlib.metadata.version("segmeter") == segmeter.__version__
     assert f"version: {segmeter.__version__}" in (ROOT / "CITATION.cff").read_text()
@@ -99,7 +99,7 @@ def test_without_a_compiler_the_wheel_builds_and_leaves_the_kernels_out(tmp_path
     assert not [name for name in names if name.endswith((".so", ".pyd", ".cpp", ".h"))]
 
 
-def test_the_plain_kernels_serve_when_asked_for() -> None:
+def test_the_plain_kernels_are_used_on_request() -> None:
     code = "import segmeter.kernels as k; print(k.compiled)"
     plain = {**os.environ, "SEGMETER_PLAIN": "1"}
     done = subprocess.run(

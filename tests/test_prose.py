@@ -96,7 +96,7 @@ def former_names(code: str) -> Iterator[tuple[int, str]]:
         before = token.string
 
 
-def test_no_room_has_turns_or_former_names_beyond_what_remains() -> None:
+def test_no_package_has_words_to_avoid_or_former_names() -> None:
     found = list(findings())
     counts = Counter(room_of(path) for path, _, _ in found)
     over = {room for room, count in counts.items() if count > REMAINING.get(room, 0)}
@@ -108,7 +108,7 @@ def test_no_room_has_turns_or_former_names_beyond_what_remains() -> None:
     assert not over, "\n".join(lines)
 
 
-def test_what_is_allowed_is_there() -> None:
+def test_every_allowed_word_occurs() -> None:
     for (name, word), reason in ALLOWED.items():
         assert re.search(rf"\b{word}\b", (ROOT / name).read_text(), re.IGNORECASE), (name, reason)
 

@@ -45,7 +45,7 @@ def run_skipped_tests(
     return done.returncode, done.stdout
 
 
-def test_what_a_machine_may_lack_is_excused(python: Interpreter, tmp_path: Path) -> None:
+def test_tests_without_their_requirements_are_skipped(python: Interpreter, tmp_path: Path) -> None:
     assert run_skipped_tests(python, tmp_path, EXCUSED)[0] == 0
 
 

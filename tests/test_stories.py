@@ -25,7 +25,7 @@ def stories() -> ModuleType:
 
 
 @pytest.mark.parametrize("name", ["researcher", "annotation-lead", "model-author"])
-def test_a_story_goes_as_it_is_told(stories: ModuleType, name: str) -> None:
+def test_a_story_gives_the_documented_output(stories: ModuleType, name: str) -> None:
     if name == "model-author":
         pytest.importorskip("IPython", reason="IPython is no dependency")
         pytest.importorskip("pandas", reason="pandas is no dependency")

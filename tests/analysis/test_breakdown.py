@@ -106,7 +106,7 @@ def test_a_groups_file_splits_by_its_columns(run, tmp_path):
         splits(run.benchmark, run, "group", file)
 
 
-def test_what_rows_do_not_know_is_said_with_what_they_do(run):
+def test_the_error_for_an_unknown_group_lists_the_known_ones(run):
     with pytest.raises(BadInput, match="under 'age'; available: class, size"):
         breakdown(run.benchmark, run, "age")
 

@@ -86,7 +86,7 @@ def test_one_group_of_all_targets_is_the_whole(run: Run, tmp_path: Path) -> None
     assert found == run.benchmark.differences(run)
 
 
-def test_a_sentence_says_who_by_how_much_and_how_sure(run: Run) -> None:
+def test_a_sentence_has_model_difference_and_significance(run: Run) -> None:
     found = differences_by_group(run.benchmark, run, "size")
     for g in found:
         sentence = g.sentence()

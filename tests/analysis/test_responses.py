@@ -112,7 +112,7 @@ def test_shares_are_of_all_clicks_and_their_differences_have_the_same_mean() -> 
     assert compared.mean() == pytest.approx(50)
 
 
-def test_frequent_classes_have_lines_of_their_own() -> None:
+def test_frequent_classes_have_separate_lines() -> None:
     group = group_of(obeyed=[[1, 0], [1, 1], [0, 0], [1, 1], [1, 1]], given=np.ones((5, 2)))
     named = zip(group.keys, ["cat", "cat", "dog", "dog", "cow"], strict=True)
     labels = {("d", *key): name for key, name in named}

@@ -74,7 +74,7 @@ def test_a_gate_has_a_margin_on_either_side_of_the_interval(runs: tuple[Path, Pa
     assert run.gate([f"iou@1 possibly worse by {possibly + 0.1:.3f}"])
 
 
-def test_a_gate_says_where_nothing_was_tested(tmp_path: Path) -> None:
+def test_a_gate_lists_what_was_not_tested(tmp_path: Path) -> None:
     run = segmeter.evaluate(
         ["synthetic-oracle", "disc"], "drawn", out=tmp_path / "run", limit=2, rounds=2,
         progress=False,

@@ -17,7 +17,7 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import ModelCard
 
 
-def test_every_question_of_the_supplement_is_asked(golden: Path) -> None:
+def test_every_question_of_the_supplement_is_included(golden: Path) -> None:
     listed = json.loads((golden / "words" / "cards.json").read_text())
     kinds = {"Data set card": "dataset", "Annotation card": "annotation", "Model card": "model"}
     asked = [
@@ -100,7 +100,7 @@ def test_hugging_face_reads_the_model_index(model_card: Card) -> None:
     assert read.data.to_dict()["model-index"][0]["name"] == "disc"
 
 
-def test_metadata_has_licences_that_hugging_face_knows(model_card: Card) -> None:
+def test_metadata_has_licences_known_to_hugging_face(model_card: Card) -> None:
     hub = pytest.importorskip("huggingface_hub")
     data = hub.DatasetCard(segmeter.make_card("dataset", "mini").to_markdown()).data
     assert data.license == "other"
@@ -124,7 +124,7 @@ def test_a_model_card_has_a_fairness_table(tmp_path: Path) -> None:
         segmeter.make_card("model", "synthetic-noisy", by="class")
 
 
-def test_a_card_of_trained_weights_tells_data_time_and_energy(
+def test_a_card_of_trained_weights_has_data_time_and_energy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "model.safetensors"

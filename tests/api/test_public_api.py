@@ -256,7 +256,7 @@ def test_a_check_clicks_on_objects_and_finds_exchanged_coordinates() -> None:
         (2, "masks do not depend on the click"),
     ],
 )
-def test_a_check_warns_of_masks_that_say_nothing(share: int, fault: str) -> None:
+def test_a_check_warns_of_constant_masks(share: int, fault: str) -> None:
     def predict(image: Any, clicks: Any) -> Any:
         mask = np.zeros(image.shape[:2], bool)
         mask[: len(mask) // share if share else 0] = True

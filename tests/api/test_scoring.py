@@ -233,7 +233,7 @@ def test_labels_of_volumes_beyond_32_bits_stay_apart(tmp_path: Path) -> None:
     assert [row["target"] for row in run.rows()] == ["1", str(2**32 + 1)]
 
 
-def test_folders_of_one_name_are_told_apart_by_their_parents(tmp_path: Path) -> None:
+def test_folders_of_one_name_are_distinguished_by_their_parents(tmp_path: Path) -> None:
     for above in ("truth", "net"):
         (tmp_path / above / "masks").mkdir(parents=True)
         cv2.imwrite(str(tmp_path / above / "masks" / "a.png"), blobs(1, (40, 50)))

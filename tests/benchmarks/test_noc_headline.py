@@ -48,7 +48,7 @@ def winner(said: Answer) -> str | None:
 
 @given(qualities(), st.floats(0, 100), st.floats(0, 100))
 @settings(few, max_examples=5)
-def test_machine_time_never_changes_a_verdict(made: Qualities, one: float, two: float) -> None:
+def test_machine_time_never_changes_a_conclusion(made: Qualities, one: float, two: float) -> None:
     """It only adds who is ahead with waiting, after what holds without."""
     quick = RandomRun(made)
     slow = RandomRun(made, seconds={"a": one, "b": two})
@@ -107,7 +107,7 @@ def test_only_what_is_significant_is_set_strong() -> None:
     assert not any(getattr(cell, "best", None) for row in table.rows for cell in row)
 
 
-def test_how_much_was_played_stands_in_the_answer() -> None:
+def test_the_conclusion_states_the_amount_of_data() -> None:
     said = headline(RandomRun({"a": np.full((4, 3), 0.91), "b": np.full((4, 3), 0.5)}))
     assert "4 objects in 2 images, up to 3 rounds" in said.detail
 
@@ -120,7 +120,7 @@ def test_any_measure_may_be_the_goal(goal: str) -> None:
     assert "all 6 objects reach it" in said.text
 
 
-def test_an_interval_at_odds_with_the_test_is_explained_where_it_stands() -> None:
+def test_an_interval_that_contradicts_the_test_is_explained_in_place() -> None:
     """Six images, one of them the same for both models: the test can reach 1/16."""
     good = np.full((12, 3), 1.0)
     bad = np.where(np.arange(12)[:, None] < 10, 0.3, 1.0) * np.ones((12, 3))
@@ -147,7 +147,7 @@ def test_an_order_that_changes_with_waiting_is_in_the_same_answer() -> None:
     assert "; waiting was measured on a busy machine (load 9 on 2 cores" in headline(loaded).text
 
 
-def test_objects_that_never_reach_the_goal_are_said_to_be_finished_by_hand() -> None:
+def test_objects_that_never_reach_the_goal_are_reported_as_finished_by_hand() -> None:
     made = {"a": np.vstack([np.full((7, 3), 0.95), np.full((1, 3), 0.2)])}
     said = headline(RandomRun(made)).text
     assert "1 of 8 objects never reaches it by clicks and is finished by hand" in said

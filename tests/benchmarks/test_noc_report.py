@@ -102,7 +102,7 @@ def test_an_oracle_needs_one_click_and_never_fails(
         assert rows["synthetic-oracle", protocol, "iou@1"].value == 100
 
 
-def test_no_failure_seen_is_not_none_possible(
+def test_no_observed_failure_does_not_mean_none_possible(
     rows: dict[tuple[str, str, str], SummaryRow],
 ) -> None:
     assert rows["synthetic-oracle", "corrected", "never@90"].high > 0.5
@@ -128,9 +128,7 @@ def test_a_persons_seconds_hold_finding_and_clicking_and_no_machine(
     assert rows["synthetic-oracle", "corrected", "waiting-to-90"].value > 0
 
 
-def test_what_fails_is_drawn_by_hand_where_masks_are_not_corrected(
-    run: Run, tmp_path: Path
-) -> None:
+def test_failures_are_drawn_by_hand_where_masks_are_not_corrected(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "cost.toml"
     file.write_text("touch_up = inf\n")
     own = Run.open(run.folder.path, settings={"cost": file})
@@ -145,7 +143,7 @@ def test_what_fails_is_drawn_by_hand_where_masks_are_not_corrected(
     assert rows["synthetic-noisy", "corrected", "seconds-to-95"].value == pytest.approx(spent)
 
 
-def test_a_cost_model_of_ones_own_changes_the_seconds(run: Run, tmp_path: Path) -> None:
+def test_a_custom_cost_model_changes_the_seconds(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "cost.toml"
     file.write_text("locate = 0\nclick = 10\n")
     own = Run.open(run.folder.path, settings={"cost": file})
@@ -195,7 +193,7 @@ def test_the_answer_names_the_cheapest_model(sections: list[Section]) -> None:
     assert "more clicks (NoC@90), which is **significant**" in more
 
 
-def test_verdicts_name_the_better_model_whichever_way_is_better(sections: list[Section]) -> None:
+def test_conclusions_name_the_better_model_in_either_direction(sections: list[Section]) -> None:
     (table,) = next(s for s in sections if s.title.startswith("Significant")).blocks
     assert isinstance(table, Table)
     assert [row[-1] for row in table.rows] == ["significant: synthetic-oracle is better"] * 4
@@ -210,7 +208,7 @@ def test_one_image_establishes_nothing(tmp_path: Path) -> None:
     assert not any(d.significant for d in found)
 
 
-def test_a_person_who_draws_boxes_gives_prompts_not_clicks(tmp_path: Path) -> None:
+def test_a_user_who_draws_boxes_gives_prompts_not_clicks(tmp_path: Path) -> None:
     run_plan(replace(PLAN, users=(Spec("box"),), limit=3), tmp_path / "run", workers=0)
     made = list(Noc().sections(Run.open(tmp_path / "run")))
     (answer,) = blocks(made, Answer)
@@ -229,7 +227,7 @@ def test_failures_lead_to_the_hardest_objects(sections: list[Section]) -> None:
     assert f'<section id="{HARDEST}"' in html
 
 
-def test_both_protocols_stand_beside_their_numbers(sections: list[Section]) -> None:
+def test_both_protocols_are_shown_next_to_their_numbers(sections: list[Section]) -> None:
     papers = next(s for s in sections if "protocol" in s.title)
     table = papers.blocks[0]
     assert isinstance(table, Table)
@@ -276,7 +274,7 @@ def test_a_scene_without_result_is_named_and_means_are_warned_of(tmp_path: Path)
     assert any("not scored on the same objects" in text for text in warned)
 
 
-def test_scenes_that_nobody_has_begun_are_named_too(tmp_path: Path) -> None:
+def test_scenes_that_are_not_begun_are_named_too(tmp_path: Path) -> None:
     run_plan(replace(PLAN, rounds=1), tmp_path / "run", workers=0)
     parts = sorted((tmp_path / "run" / "jobs").glob("*.parquet"))
     run = Run.open(tmp_path / "run")

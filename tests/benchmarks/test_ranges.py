@@ -161,7 +161,7 @@ def test_intervals_stay_within_their_values(
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -5.0, 7.0, 1e308])
 @pytest.mark.parametrize("column", ["iou", "boundary_iou"])
-def test_a_part_whose_quality_is_no_share_is_set_aside(
+def test_a_job_file_with_a_quality_outside_0_to_1_is_quarantined(
     column: str, value: float, tmp_path: Path
 ) -> None:
     good = [_row("x", "corrected", k, 0.5, None) for k in range(ROUNDS)]

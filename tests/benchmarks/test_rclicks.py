@@ -28,7 +28,7 @@ from segmeter.benchmarks.rclicks.statistics import (
     findings_of,
 )
 from segmeter.benchmarks.rclicks.work import simulated_sessions_of
-from segmeter.clickability.click_files import Thing, write_simulated
+from segmeter.clickability.click_files import ClickTarget, write_simulated
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
@@ -122,7 +122,7 @@ def test_the_papers_mean_tables_follow_from_its_tables_per_image(
             assert value == pytest.approx(float(row[measure]), rel=2e-6)
 
 
-def test_what_the_papers_table_says_of_itself(golden: Path) -> None:
+def test_notes_on_the_papers_table_are_shown(golden: Path) -> None:
     cells = noc_cells(golden / "rclicks")
     assert len(cells) == 165
     assert np.mean([c.dsb for c in cells]) == pytest.approx(10.1, abs=0.05)
@@ -162,7 +162,7 @@ def with_effect(targets: int, seed: int, more: float) -> np.ndarray:
     return simulated_sessions
 
 
-def test_a_null_tells_an_effect_from_none() -> None:
+def test_a_null_separates_an_effect_from_none() -> None:
     asked = [s for s in EFFECTS.values() if s.measure == "noc"]
     for simulated_sessions, expected in (
         (without_effect(120, 1), False),
@@ -257,7 +257,7 @@ def test_components_part_groups_from_luck() -> None:
     assert components(by_draw(without_effect(5, 1, draws=1)), Resampling(range(5))) is None
 
 
-def test_laws_scatter_as_they_say() -> None:
+def test_distributions_have_their_nominal_spread() -> None:
     table = retries(2, 2.2)(np.random.default_rng(0), 4000)
     assert table.shape == (4000, 11)
     assert table.min() == 1
@@ -283,7 +283,7 @@ def clicks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lifelike file on the drawn scenes, with twelve people a target."""
     data = catalogue.datasets.make("drawn")
     scenes = [data.load(name) for name in data.scenes()[: PLAN.limit]]
-    things = [Thing("drawn", s.id, t.mask, t.id) for s in scenes for t in s.targets]
+    things = [ClickTarget("drawn", s.id, t.mask, t.id) for s in scenes for t in s.targets]
     path = tmp_path_factory.mktemp("clicks") / "clicks.csv"
     write_simulated(path, things, per_target=12, later=False)
     return path
@@ -398,7 +398,7 @@ def test_models_are_compared_with_peoples_clicks(run: Run) -> None:
     assert {d.protocol for d in found} == {"published", "corrected"}
 
 
-def test_the_report_says_everything(sections: list[Section]) -> None:
+def test_the_report_is_complete(sections: list[Section]) -> None:
     blocks = [b for s in sections for b in s.blocks]
     answers = [b for b in blocks if isinstance(b, Answer)]
     *places, which = answers
@@ -447,7 +447,7 @@ def _found(trial: GroupCurves) -> ModelFindings:
     return found
 
 
-def test_a_verdict_follows_from_clicks_then_from_quality() -> None:
+def test_a_conclusion_follows_from_clicks_then_from_quality() -> None:
     """Fifteen images: a model that needs more unlikely clicks, one that ends lower, one that
     does not care."""
     rng = np.random.default_rng(0)

@@ -71,7 +71,7 @@ def test_every_benchmark_has_sessions_a_table_a_leaderboard_and_differences(name
     assert len(kept.plan.segmenters) == 1 or kept.benchmark.differences(kept)
 
 
-def test_sessions_that_ended_at_a_goal_tell_nothing_beyond_it() -> None:
+def test_sessions_that_ended_at_a_goal_have_no_numbers_beyond_it() -> None:
     run = KeptRun("noc-until")
     found = {row.statistic for row in run.summary()}
     assert {"noc@80", "noc@85", "noc@90", "nof@90", "seconds-to-90", "iou@1"} <= found
@@ -126,7 +126,7 @@ def test_intervals_of_fitted_costs_hold_the_price_about_19_times_in_20(people: i
     assert held / 300 > 0.91
 
 
-def test_the_interval_of_a_ratio_lies_where_some_resample_does() -> None:
+def test_the_limits_of_a_ratio_are_values_of_resamples() -> None:
     draw = np.random.default_rng(3)
     for _ in range(50):
         below = draw.integers(1, 20, 6).astype(float)
@@ -138,7 +138,7 @@ def test_the_interval_of_a_ratio_lies_where_some_resample_does() -> None:
         assert found.value - 1e-9 <= found.high <= ratios.max() + 1e-9
 
 
-def test_the_paper_table_has_the_clicks_to_the_goals_asked_for() -> None:
+def test_the_paper_table_has_the_clicks_to_the_given_goals() -> None:
     eighty: Any = KeptRun("noc", {"goal": "80"})
     titles = [column.title for column in paper_table(eighty).columns]
     assert {"NoC80", "NoF80"} <= set(titles)

@@ -99,7 +99,7 @@ def test_looking_beats_not_looking_and_people_beat_both(run: Run) -> None:
         assert row.low <= row.high
 
 
-def test_each_image_at_its_own_best_is_never_worse_than_one_for_all(run: Run) -> None:
+def test_the_best_setting_per_image_is_never_worse_than_one_for_all(run: Run) -> None:
     rows = {(r.model, r.protocol, r.statistic): r.value for r in Seism().summary(run)}
     for model in ("quadtree", "slic-hierarchy"):
         for measure, sign in (("covering", 1), ("pri", 1), ("voi", -1)):
@@ -328,7 +328,7 @@ def test_sihd_of_the_published_table_comes_out_of_the_scores(golden: Path, tmp_p
     assert (tmp_path / "densities.svg").stat().st_size > 1000
 
 
-def test_people_agree_alike_on_both_grids(real_data: Path) -> None:
+def test_human_agreement_is_equal_on_both_grids(real_data: Path) -> None:
     pairs = human_pairs(Bsds500(real_data), ["fb", "fb-contour"], limit=4)
     for each in (pairs.same, pairs.different):
         assert each["fb-contour"] == pytest.approx(each["fb"], abs=0.12)

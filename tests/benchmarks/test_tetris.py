@@ -427,7 +427,7 @@ def test_a_run_with_real_weights_keeps_the_order(
     assert any("50 targets and 10 clicks, these of 1 and 1" in text for text in said)
 
 
-def test_the_papers_numbers_stand_beside_the_same_targets_and_clicks_only() -> None:
+def test_the_papers_numbers_are_shown_for_the_same_targets_and_clicks_only() -> None:
     def compared(targets: int, rounds: int) -> Table | None:
         curves = {
             (m, role): np.full((targets, rounds), 0.9)

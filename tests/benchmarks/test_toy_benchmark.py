@@ -63,7 +63,7 @@ def test_its_numbers_are_broken_down(place: Path) -> None:
     assert all(split.means for split in found)
 
 
-def test_its_leaderboard_knows_which_way_is_better(place: Path, tmp_path: Path) -> None:
+def test_its_leaderboard_sorts_by_the_better_direction(place: Path, tmp_path: Path) -> None:
     from segmeter.report.result_tables import sections_of
 
     (section,) = sections_of(Run.open(place, trust=True))

@@ -117,7 +117,7 @@ SENTENCES = {
 }
 
 
-def test_each_bad_image_is_named_in_a_sentence_of_its_own(
+def test_each_bad_image_is_reported_in_one_sentence(
     run_on_trouble: tuple[Done, Path],
 ) -> None:
     done, _ = run_on_trouble
@@ -128,7 +128,7 @@ def test_each_bad_image_is_named_in_a_sentence_of_its_own(
         assert words in line
 
 
-def test_a_image_without_a_mask_is_said_to_be_left_out(
+def test_an_image_without_a_mask_is_reported_as_left_out(
     run_on_trouble: tuple[Done, Path],
 ) -> None:
     said = run_on_trouble[0].stderr.splitlines()[0]
@@ -136,7 +136,7 @@ def test_a_image_without_a_mask_is_said_to_be_left_out(
     assert "'unpaired'" in said
 
 
-def test_the_rest_goes_on_and_the_exit_code_tells(run_on_trouble: tuple[Done, Path]) -> None:
+def test_the_rest_is_run_and_the_exit_code_is_1(run_on_trouble: tuple[Done, Path]) -> None:
     done, out = run_on_trouble
     assert done.returncode == 1
     assert f"{len(SENTENCES)} of {len(SENTENCES) + 2} jobs failed, as named above" in done.stdout
@@ -156,7 +156,7 @@ def test_the_report_names_what_is_missing(
         assert scene in page
 
 
-def test_data_that_was_mended_is_another_plan(typed: Typed, troubled: Path, tmp_path: Path) -> None:
+def test_repaired_data_is_another_plan(typed: Typed, troubled: Path, tmp_path: Path) -> None:
     """Rows of old and new data must not be mixed in one run."""
     data, out = tmp_path / "mine", tmp_path / "run"
     shutil.copytree(troubled, data)
@@ -196,14 +196,14 @@ def test_data_that_was_mended_is_another_plan(typed: Typed, troubled: Path, tmp_
         (["-m", "disc", "--weights", "nowhere"], "there is no folder 'nowhere'"),
     ],
 )
-def test_what_does_not_exist_is_refused_before_anything_is_written(
+def test_unknown_names_are_refused_before_anything_is_written(
     words: list[str], sentence: str, refused: Refused
 ) -> None:
     assert sentence in refused(*words)
 
 
 @pytest.mark.parametrize("source", ["def broken(:\n", "import no_such_module\n", "1 / 0\n"])
-def test_a_file_of_ones_own_that_cannot_be_run_is_named(
+def test_a_python_file_that_cannot_be_run_is_named(
     source: str, refused: Refused, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.py").write_text(source)
@@ -457,7 +457,7 @@ def test_a_full_disk_stops_the_run_in_a_sentence(tmp_path: Path) -> None:
     assert "is full; free some space and give the same command again" in line
 
 
-def test_on_a_full_disk_the_table_of_before_stays(
+def test_on_a_full_disk_the_previous_table_is_kept(
     run_on_trouble: tuple[Done, Path], tmp_path: Path
 ) -> None:
     table = tmp_path / "table.tex"

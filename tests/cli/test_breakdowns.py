@@ -50,7 +50,7 @@ def test_shapes_are_those_of_the_targets(run: Path) -> None:
     assert counted == wanted
 
 
-def test_the_page_shows_the_split_and_a_slip_is_told(run: Path, typed: Typed) -> None:
+def test_the_page_shows_the_split_and_a_mistake_is_reported(run: Path, typed: Typed) -> None:
     to = run.parent / "page.html"
     assert typed("report", run, "--by", "boundary", "--out", to)[0] == 0
     assert "Results by boundary" in to.read_text()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.clickability.click_files import Thing, write_simulated
+from segmeter.clickability.click_files import ClickTarget, write_simulated
 from segmeter.core import catalogue
 
 from .conftest import Done
@@ -27,7 +27,7 @@ def clicks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("clicks") / "clicks.csv"
     data = catalogue.datasets.make("mini")
     things = [
-        Thing("mini", name, target.mask, target.id)
+        ClickTarget("mini", name, target.mask, target.id)
         for name in data.scenes()
         for target in data.load(name).targets[:1]
     ]
@@ -68,7 +68,9 @@ def test_training_refuses_in_one_sentence(clicks: Path, tmp_path: Path) -> None:
     )
 
 
-def test_devices_of_one_law_are_alike_unless_columns_stand_for_rows(clicks: Path) -> None:
+def test_devices_with_one_distribution_are_similar_unless_columns_replace_rows(
+    clicks: Path,
+) -> None:
     done = segmeter("clicks", "compare", "--clicks", clicks, "-d", "mini", "--json")
     assert done.returncode == 0, done.stderr
     rows = {(r["protocol"], r["score"]): r for r in json.loads(done.stdout)}
@@ -111,7 +113,7 @@ def test_people_against_people_and_display_modes(clicks: Path, tmp_path: Path) -
     assert "devices, modes, halves, maps or scribbles" in sentence
 
 
-def test_calibration_says_what_it_needs(tmp_path: Path) -> None:
+def test_the_error_of_calibration_names_the_missing_input(tmp_path: Path) -> None:
     assert "--data" in _sentence(segmeter("clicks", "fit", "--click-tables", tmp_path))
     missing = _sentence(segmeter("clicks", "fit", "--click-tables", tmp_path, "--data", tmp_path))
     assert "GrabCut_per_image.csv" in missing
@@ -140,12 +142,12 @@ def test_maps_are_judged_by_recorded_clicks(clicks: Path) -> None:
     assert "needs weights" in _sentence(wrong)
 
 
-def test_clicks_that_are_left_out_are_told(clicks: Path, tmp_path: Path) -> None:
+def test_clicks_that_are_left_out_are_reported(clicks: Path, tmp_path: Path) -> None:
     data = catalogue.datasets.make("mini")
     name = data.scenes()[0]
     target = data.load(name).targets[0]
     path = tmp_path / "clicks.csv"
-    write_simulated(path, [Thing("mini", name, target.mask, target.id)], per_target=40)
+    write_simulated(path, [ClickTarget("mini", name, target.mask, target.id)], per_target=40)
     done = segmeter("clicks", "compare", "--clicks", path, "-d", "mini", "--compare", "maps",
                     "--json", "--map", "uniform", "--protocol", "corrected")  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -159,7 +161,7 @@ def test_clicks_that_are_left_out_are_told(clicks: Path, tmp_path: Path) -> None
     assert first == line
 
 
-def test_recorded_clicks_are_for_the_benchmarks_that_play_them(
+def test_recorded_clicks_are_for_the_benchmarks_that_replay_them(
     clicks: Path, tmp_path: Path
 ) -> None:
     start = ("-m", "grabcut", "-d", "mini", "-o", tmp_path / "run", "--clicks")
@@ -174,9 +176,7 @@ def test_recorded_clicks_are_for_the_benchmarks_that_play_them(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_says_which_clicks_it_leaves_out_and_that_clicks_miss(
-    clicks: Path, tmp_path: Path
-) -> None:
+def test_a_run_warns_of_clicks_that_are_left_out_or_miss(clicks: Path, tmp_path: Path) -> None:
     header, *rows = clicks.read_text().splitlines()
     fields = [row.split(",") for row in rows]
     false_negatives = [",".join([*row[:7], "0", "0", *row[9:]]) for row in fields]

@@ -84,7 +84,7 @@ def test_the_shifts_are_shown_in_the_page_and_named(
     assert "<figure>" not in (tmp_path / "out" / "click-response.html").read_text()
 
 
-def test_the_search_tells_how_many_boxes_it_tried() -> None:
+def test_the_search_reports_how_many_boxes_it_tried() -> None:
     data = catalogue.datasets.make("drawn")
     scene = data.load(data.scenes()[0])
     told: list[int] = []
@@ -115,7 +115,7 @@ def test_every_valid_click_is_what_the_model_answers_there() -> None:
     assert target.mask[point]
 
 
-def test_a_centre_click_that_is_bad_itself_lies_at_no_distance() -> None:
+def test_a_bad_centre_click_has_distance_zero() -> None:
     data = catalogue.datasets.make("drawn")
     scene = data.load(data.scenes()[0])
     encoded = catalogue.models.make("disc").encode(scene)
@@ -154,7 +154,7 @@ def test_names_in_a_page_are_escaped() -> None:
         (["-d", "drawn", "--threshold", "nan"], "invalid value for '--threshold'"),
     ],
 )
-def test_what_is_not_there_is_said_and_nothing_written(
+def test_missing_data_is_reported_and_nothing_written(
     tmp_path: Path, arguments: list[str], said: str
 ) -> None:
     done = command("-m", "disc", *arguments, "--out", str(tmp_path / "out"))

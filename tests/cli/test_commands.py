@@ -61,7 +61,7 @@ def test_tables_are_written_as_text(run: Path, kind: str, tmp_path: Path) -> Non
     assert list((tmp_path / "tables").glob(f"*.{kind}"))
 
 
-def test_compare_shows_every_number_whole_beside_a_long_name(tmp_path: Path) -> None:
+def test_compare_shows_every_number_in_full_next_to_a_long_name(tmp_path: Path) -> None:
     own = tmp_path / "a_folder_with_a_long_name" / "own_model.py"
     own.parent.mkdir()
     own.write_text((Path(__file__).parents[2] / "examples" / "own_model.py").read_text())
@@ -116,7 +116,7 @@ def test_an_interval_with_a_negative_bound_has_no_dash(capsys: pytest.CaptureFix
     assert cells == ["-44.4 to -8.9", "-0.2 to 0.1", "1.0–4.0"]
 
 
-def test_compare_says_what_is_significant(run: Path) -> None:
+def test_compare_prints_significant_differences(run: Path) -> None:
     rows = json.loads(segmeter("compare", run, "--json").stdout)["rows"]
     assert {"first", "second", "value", "low", "high", "p_holm", "significant"} <= set(rows[0])
 
@@ -133,7 +133,7 @@ def test_a_measure_is_added_without_the_model(run: Path) -> None:
     assert "nothing to add" in sentence(segmeter("score", run, "--measure", "iou"))
 
 
-def test_a_measure_of_ones_own_is_taken_and_added(run: Path, tmp_path: Path) -> None:
+def test_a_custom_measure_is_computed_and_added(run: Path, tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(
         "from segmeter.core.measures import measure\n"
@@ -172,7 +172,7 @@ def test_a_wrong_request_is_answered_in_a_sentence(
     assert not (tmp_path / "run").exists()
 
 
-def test_commands_on_what_is_not_a_run_say_so(tmp_path: Path) -> None:
+def test_commands_on_other_folders_than_runs_are_refused(tmp_path: Path) -> None:
     for command in ("report", "compare"):
         assert "is not a run" in sentence(segmeter(command, tmp_path))
 
@@ -185,13 +185,13 @@ def test_commands_on_what_is_not_a_run_say_so(tmp_path: Path) -> None:
         (["-m", "disc", "-u", "scribble", "-u", "scribble"], "two users are called 'scribble'"),
     ],
 )
-def test_what_is_named_twice_is_refused(arguments: list[str], words: str, tmp_path: Path) -> None:
+def test_names_given_twice_are_refused(arguments: list[str], words: str, tmp_path: Path) -> None:
     done = segmeter("run", "noc", *arguments, "-d", "drawn", "-o", tmp_path / "run")
     assert words in sentence(done)
     assert not (tmp_path / "run").exists()
 
 
-def test_tables_break_no_word_while_another_line_can_be_broken(
+def test_tables_break_words_only_as_a_last_resort(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = ["runs-with-long-name", "sam2-hiera-tiny", "17.1 to 88.9", "16.6 to 29.9",

@@ -66,7 +66,7 @@ def test_waiting_decides_the_order_money_and_savings() -> None:
     assert without in answer.text
 
 
-def test_few_images_are_told_how_many_would_do() -> None:
+def test_few_images_are_refused_with_the_number_needed() -> None:
     ways = [way("one", 20.0, 3.0, images=4, few=True), way("two", 40.0, 5.0, images=4, few=True)]
     ranked = {"made": "two has fewer clicks"}
     found = cost_section(IDLE, {"made": ways}, 100, None, "", ranked)
@@ -78,7 +78,7 @@ def test_few_images_are_told_how_many_would_do() -> None:
     assert table.rows[0][-1] == "not tested: 4 images, 6 needed"
 
 
-def test_the_sheet_has_goal_assumptions_verdict_and_groups(
+def test_the_sheet_has_goal_assumptions_conclusion_and_groups(
     run: Path, typed: Typed, tmp_path: Path
 ) -> None:
     page = tmp_path / "sheet.html"

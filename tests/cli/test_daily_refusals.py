@@ -36,7 +36,7 @@ def test_a_damaged_mask_is_refused_in_a_sentence(
     assert len(err.strip().splitlines()) == 1
 
 
-def test_a_folder_goes_by_its_own_name_in_the_terminal(
+def test_a_folder_is_printed_by_its_name(
     typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

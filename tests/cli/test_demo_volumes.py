@@ -31,7 +31,7 @@ def test_the_demo_of_volumes_needs_nothing_downloaded(
     assert len(page) < 5_000_000
 
 
-def test_without_weights_it_plays_what_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_weights_models_that_need_none_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("segmeter.api.demo._available", lambda *_: False)
     assert _models("volumes", None, print)[0] == ["random-walker", "disc"]
 
@@ -49,7 +49,7 @@ def test_networks_come_first_where_their_weights_are(monkeypatch: pytest.MonkeyP
     assert _models("volumes", None, print)[0] == ["mobile-sam", "random-walker"]
 
 
-def test_the_demo_says_where_its_weights_are(
+def test_the_demo_prints_where_its_weights_are(
     typed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It looks where `segmeter doctor` does: not in a folder next to this one."""

@@ -101,7 +101,7 @@ def test_sessions_end_at_the_goal_and_count_as_if_they_had_not(typed: Typed, her
     assert typed("report", "early")[0] == 0
 
 
-def test_a_dry_run_plays_two_scenes_of_each_and_tells_the_cost(typed: Typed, here: Path) -> None:
+def test_an_estimate_runs_two_scenes_of_each_and_prints_the_cost(typed: Typed, here: Path) -> None:
     words = (
         "run",
         "noc",
@@ -161,7 +161,7 @@ def own_weights(here: Path) -> str:
     return "mine.pth"
 
 
-def test_a_model_is_added_to_a_run_of_ones_own_weights_without_trust(
+def test_a_model_is_added_to_a_run_with_own_weights_without_trust(
     own_weights: str, typed: Typed, here: Path
 ) -> None:
     common = ("run", "noc", "--workers", 0, "-o", "r")
@@ -257,7 +257,7 @@ def test_models_that_are_added_at_once_are_both_kept(
     assert len(Run.open("r").sql("select distinct model from rows")) == 3
 
 
-def test_what_is_added_is_measured_as_the_run_was(typed: Typed, here: Path) -> None:
+def test_additions_are_measured_as_the_run_was(typed: Typed, here: Path) -> None:
     common = ("run", "noc", "--workers", 0, "--out", "r")
     typed(*common, "-m", "synthetic-oracle", "-d", "drawn", "--limit", 1, "--rounds", 2,
           "--measure", "dice", "--until", 90)  # fmt: skip
@@ -268,7 +268,7 @@ def test_what_is_added_is_measured_as_the_run_was(typed: Typed, here: Path) -> N
     assert all(0 < row["dice"] <= 1 for row in rows)
 
 
-def test_the_same_command_goes_on_and_another_takes_the_next_number(
+def test_the_same_command_resumes_and_another_takes_the_next_number(
     typed: Typed, here: Path
 ) -> None:
     common = ("run", "noc", "-d", "drawn", "--limit", 1, "--rounds", 1, "--workers", 0)
@@ -280,7 +280,7 @@ def test_the_same_command_goes_on_and_another_takes_the_next_number(
         assert f"runs/{folder}" in typed(*common, "-m", model)[2]
 
 
-def test_a_folder_with_mistakes_is_told_of_them(typed: Typed, here: Path) -> None:
+def test_mistakes_in_a_folder_are_reported(typed: Typed, here: Path) -> None:
     for name in ("a", "b", "c"):
         (here / "own/images").mkdir(parents=True, exist_ok=True)
         (here / "own/masks").mkdir(parents=True, exist_ok=True)
@@ -340,7 +340,7 @@ def test_a_folder_of_runs_names_the_runs_in_it(typed: Typed, here: Path) -> None
     assert "name one of the runs in it: 'one', 'two'" in err
 
 
-def test_a_user_is_added_to_scenes_that_were_played_without_her(typed: Typed, here: Path) -> None:
+def test_a_user_is_added_to_finished_scenes(typed: Typed, here: Path) -> None:
     common = ("run", "noc", "-m", "synthetic-noisy", "-d", "drawn", "--limit", 2, "--rounds", 3,
               "--workers", 0)  # fmt: skip
     key = '"user", scene, target, protocol, round'
@@ -361,7 +361,7 @@ def test_a_user_is_added_to_scenes_that_were_played_without_her(typed: Typed, he
     assert {p.name: p.stat().st_mtime_ns for p in Path("r/jobs").iterdir()} == parts
 
 
-def test_what_cannot_be_added_is_named_with_both_values(typed: Typed, here: Path) -> None:
+def test_settings_that_cannot_be_added_are_named_with_both_values(typed: Typed, here: Path) -> None:
     first = ("run", "noc", "-m", "disc", "-d", "drawn", "--limit", 2, "--rounds", 1, "--workers", 0)
     assert typed(*first, "--protocol", "corrected", "-o", "r")[0] == 0
     more = ("run", "noc", "-m", "synthetic-noisy", "-o", "r", "--add", "--workers", 0)
@@ -372,7 +372,7 @@ def test_what_cannot_be_added_is_named_with_both_values(typed: Typed, here: Path
     assert Run.open("r").plan.protocols == ("corrected",)
 
 
-def test_users_who_play_together_are_not_added_one_by_one(typed: Typed, here: Path) -> None:
+def test_users_who_share_a_team_are_not_added_one_by_one(typed: Typed, here: Path) -> None:
     common = ("run", "tetris", "-m", "disc", "-d", "drawn", "--limit", 1, "--rounds", 1)
     assert typed(*common, "--workers", 0, "--out", "r")[0] == 0
     code, _, err = typed(*common, "-u", "random-click", "--out", "r", "--add")
@@ -429,7 +429,7 @@ def test_the_terminal_gives_the_first_answer_of_a_page(typed: Typed, tmp_path: P
     assert out.startswith("4 differences not tested: 1 image, 6 needed")
 
 
-def test_a_report_without_its_images_says_so(typed: Typed, here: Path) -> None:
+def test_a_report_without_its_images_states_it(typed: Typed, here: Path) -> None:
     (here / "own/images").mkdir(parents=True)
     (here / "own/masks").mkdir()
     mask = np.zeros((30, 30), np.uint8)

@@ -30,7 +30,7 @@ def played(tmp_path: Path, dataset: Spec) -> Path:
     return tmp_path / "run"
 
 
-def test_masks_of_volumes_lie_on_their_files_own_grid(
+def test_masks_of_volumes_are_on_their_files_grid(
     typed: Any, tmp_path: Path, real_data: Path
 ) -> None:
     """A volume stored P-S-R: the oracle's mask is the label map, voxel by voxel."""
@@ -79,7 +79,7 @@ def test_masks_of_images_are_png(typed: Any, tmp_path: Path) -> None:
     assert set(np.unique(np.asarray(Image.open(written[0])))) <= {0, 255}
 
 
-def test_without_the_data_it_says_what_is_missing(typed: Any, tmp_path: Path) -> None:
+def test_without_the_data_the_error_names_what_is_missing(typed: Any, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     code, _, err = typed("export", tmp_path / "data", "--out", tmp_path / "masks")
     assert code == 2
@@ -100,7 +100,7 @@ def mixed(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_masks_of_two_protocols_are_told_apart(typed: Any, tmp_path: Path) -> None:
+def test_masks_of_two_protocols_are_distinguished(typed: Any, tmp_path: Path) -> None:
     for protocols in (("corrected",), ("published", "corrected")):
         plan = Plan(
             "noc", (Spec("disc"),), (Spec("drawn"),), protocols=protocols, rounds=1, limit=1
@@ -190,7 +190,7 @@ def test_lists_for_label_studio_and_fiftyone(typed: Any, tmp_path: Path) -> None
     assert names == {p.name for p in (labels.parent / "data").iterdir()}
 
 
-def test_what_cannot_be_written_is_said(typed: Any, tmp_path: Path) -> None:
+def test_unwritable_files_are_reported(typed: Any, tmp_path: Path) -> None:
     run = mixed(tmp_path)
     for words, said in (
         (("--format", "nifti"), "images are written as png"),
@@ -228,7 +228,7 @@ def alike(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["png", "coco", "fiftyone", "labelstudio"])
-def test_every_scene_has_a_file_of_its_own_and_its_original_name(
+def test_every_scene_has_a_separate_file_and_its_original_name(
     typed: Any, alike: Path, tmp_path: Path, kind: str
 ) -> None:
     from PIL import Image
@@ -338,7 +338,7 @@ def test_an_exported_coco_list_is_scored_by_file_name_and_class(typed: Any, tmp_
         assert [r["value"] for r in rows if r["statistic"] == "iou"] == [100.0]
 
 
-def test_models_whose_names_become_one_have_lists_of_their_own(
+def test_models_with_equal_short_names_have_separate_lists(
     typed: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -46,7 +46,9 @@ def test_a_benchmark_names_its_settings(typed: Typed) -> None:
         ("eiseg-hrnet18-ocr64", "no known source of weights"),
     ],
 )
-def test_what_cannot_be_fetched_says_why(typed: Typed, name: str, sentence: str) -> None:
+def test_the_error_for_a_failed_fetch_has_the_reason(
+    typed: Typed, name: str, sentence: str
+) -> None:
     code, _, err = typed("fetch", name)
     assert code == 2
     assert sentence in err
@@ -65,7 +67,7 @@ def test_weights_fetched_from_a_folder_are_found_by_their_model(
     assert "was already there" in typed("fetch", "mobile-sam")[1]
 
 
-def test_doctor_fits_80_columns_and_knows_what_needs_nothing(typed: Typed) -> None:
+def test_doctor_fits_80_columns_and_lists_what_needs_nothing(typed: Typed) -> None:
     code, out, _ = typed("doctor")
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
@@ -89,7 +91,7 @@ def test_doctor_names_broken_weights(typed: Typed, tmp_path: Path) -> None:
     assert "damaged" in found["note"]
 
 
-def test_list_tells_all_about_one_thing(typed: Typed) -> None:
+def test_list_prints_the_details_of_one_entry(typed: Typed) -> None:
     card = json.loads(typed("list", "datasets", "mini", "--json")[1])
     assert card["targets"] == 34
     assert "Apache-2.0" in card["licence"]
@@ -101,7 +103,7 @@ def test_list_tells_all_about_one_thing(typed: Typed) -> None:
     assert (card["both_empty"], card["one_empty"], card["better"]) == (1.0, 0.0, "higher")
 
 
-def test_list_says_what_is_not_here_and_what_is_required(typed: Typed) -> None:
+def test_list_shows_what_is_not_available_and_what_is_required(typed: Typed) -> None:
     code, out, _ = typed("list", "datasets", "grabcut")
     assert code == 0
     assert "--data" in out

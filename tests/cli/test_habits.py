@@ -26,7 +26,7 @@ Typed = Callable[..., tuple[int, str, str]]
 SEGMETER = [sys.executable, "-c", "import segmeter.cli; segmeter.cli.main()"]
 
 
-def test_the_version_is_told(typed: Typed) -> None:
+def test_the_version_is_printed(typed: Typed) -> None:
     assert typed("--version") == (0, f"segmeter {segmeter.__version__}\n", "")
 
 
@@ -83,14 +83,14 @@ def test_the_help_of_a_benchmark_names_its_defaults(
         assert (value if value.startswith("--") else f"Default: {value}.") in said
 
 
-def test_no_word_at_all_shows_the_help(typed: Typed) -> None:
+def test_no_argument_shows_the_help(typed: Typed) -> None:
     code, said, complaint = typed()
     assert code == 2
     assert "demo" in said + complaint
     assert "Exit codes" in said + complaint
 
 
-def test_the_trace_is_shown_wherever_debug_stands(typed: Typed) -> None:
+def test_the_trace_is_shown_for_debug_in_any_position(typed: Typed) -> None:
     for words in (("--debug", "report", "none"), ("report", "none", "--debug")):
         code, _, complaint = typed(*words)
         assert code == 2
@@ -132,7 +132,7 @@ def test_limits_are_shown_whichever_typer_holds_them() -> None:
     assert [option.metavar for option in _plainly(list(options))] == ["<n>", None]
 
 
-def test_what_a_command_writes_is_always_told_with_out() -> None:
+def test_every_command_that_writes_has_the_option_out() -> None:
     found = typer.main.get_command(commands()).commands  # type: ignore[attr-defined]
     for name, command in found.items():
         for parameter in command.params if name != "fetch" else ():  # fetches to, and from
@@ -151,7 +151,7 @@ class Impatient(Disc):
 """
 
 
-def test_an_interrupted_run_says_so_and_goes_on_when_told_again(
+def test_an_interrupted_run_states_it_and_resumes_with_the_same_command(
     python: Interpreter, tmp_path: Path
 ) -> None:
     file, out = tmp_path / "impatient.py", tmp_path / "run"
@@ -222,7 +222,7 @@ def test_a_server_is_ended_by_ctrl_c_without_a_complaint(tmp_path: Path) -> None
     assert (served.returncode, complaint) == (0, "")
 
 
-def test_a_reader_who_has_enough_is_no_error() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     """As in `segmeter list | head -1`."""
     protocol, writing = os.pipe()
     os.close(protocol)
@@ -242,7 +242,7 @@ def test_a_fault_is_not_taken_for_a_run_with_errors(typed: Typed, tmp_path: Path
     assert not (tmp_path / "run").exists()
 
 
-def test_a_second_demo_finds_room_beside_another(
+def test_a_second_demo_runs_next_to_another(
     typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Weights that were fetched after the first demo make it another plan."""

@@ -60,7 +60,7 @@ def test_masks_come_as_coco_as_overlay_and_as_pages(typed: Typed, photo: Path) -
     assert 'href="photo.html"' in (out / "index.html").read_text()
 
 
-def test_no_mask_is_said_and_no_failure(typed: Typed, photo: Path) -> None:
+def test_no_mask_is_reported_and_not_a_failure(typed: Typed, photo: Path) -> None:
     out = photo.parent / "none"
     code, said, _ = typed(
         "models",
@@ -82,7 +82,7 @@ def test_no_mask_is_said_and_no_failure(typed: Typed, photo: Path) -> None:
     assert np.array_equal(drawn, given)
 
 
-def test_a_folder_gives_each_image_files_of_its_own(typed: Typed, photo: Path) -> None:
+def test_a_folder_gives_each_image_its_files(typed: Typed, photo: Path) -> None:
     folder = photo.parent / "many"
     folder.mkdir()
     for name in ("one.png", "one.bmp", "index.png"):
@@ -189,7 +189,7 @@ def test_a_image_that_cannot_be_cut_does_not_stop_the_others(typed: Typed, photo
     assert complaint.count("larger than the image") == 2
 
 
-def test_what_was_found_stays_when_somebody_stops_it(
+def test_results_so_far_are_kept_after_an_interruption(
     typed: Typed, photo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from segmeter.models.automatic.generator import Automatic

@@ -95,7 +95,7 @@ def test_every_kind_of_file_gives_the_same_values(tmp_path: Path) -> None:
         assert found == pytest.approx(wanted, abs=1e-12), kind
 
 
-def test_what_is_undefined_is_null(tmp_path: Path) -> None:
+def test_undefined_values_are_null(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.arange(6).reshape(2, 3))
     np.save(tmp_path / "b.npy", np.zeros((2, 3), int))
     found = json.loads(
@@ -105,7 +105,7 @@ def test_what_is_undefined_is_null(tmp_path: Path) -> None:
     assert found["fr"] == 0
 
 
-def test_a_contour_map_is_cut_where_it_is_said(tmp_path: Path) -> None:
+def test_a_contour_map_is_cut_at_the_given_threshold(tmp_path: Path) -> None:
     levels = quadtree_levels(40, 40) / 2000
     savemat(tmp_path / "a.mat", {"ucm2": levels})
     np.save(tmp_path / "b.npy", partition_at(levels.astype(np.float32), 0.9))
@@ -187,7 +187,7 @@ def test_an_object_is_measured_with_void_left_out(tmp_path: Path) -> None:
     )
 
 
-def test_a_void_that_takes_the_object_away_is_told(tmp_path: Path) -> None:
+def test_a_void_label_that_removes_the_object_is_reported(tmp_path: Path) -> None:
     """A mask of 0 and 255, and PASCAL's void of 255."""
     np.save(tmp_path / "mask.npy", np.array([[0, 255, 255]]))
     files = "measures", "compute", "--as", "object", tmp_path / "mask.npy", tmp_path / "mask.npy"
@@ -266,7 +266,7 @@ def test_meta_prints_a_row_a_measure_and_protocol(real_data: Path, tmp_path: Pat
     assert "objects and parts" in (tmp_path / "page.html").read_text()
 
 
-def test_meta_says_what_it_does_not_know(real_data: Path) -> None:
+def test_meta_reports_unknown_values(real_data: Path) -> None:
     said = sentence(segmeter("measures", "meta", "--data", real_data, "--measure", "fopp"))
     assert "did you mean 'fop'?" in said
     assert "no partitions" in sentence(segmeter("measures", "meta", "--dataset", "drawn"))

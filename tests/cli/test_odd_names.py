@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["2024", "null", "x[/x]"])
-def test_a_run_on_a_folder_with_an_odd_name_is_played_and_reported(
+def test_a_folder_with_an_unusual_name_is_run_and_reported(
     typed: Typed, folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder.parent / name).parent.mkdir(exist_ok=True)

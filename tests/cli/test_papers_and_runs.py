@@ -54,9 +54,7 @@ def test_table_and_report_understand_each_others_formats(
     assert err.startswith("segmeter: no format 'word'; it is md, tex, markdown, latex")
 
 
-def test_a_benchmark_without_a_table_of_its_own_prints_its_headline(
-    typed: Typed, tmp_path: Path
-) -> None:
+def test_a_benchmark_without_a_table_prints_its_headline(typed: Typed, tmp_path: Path) -> None:
     plan = Plan("points", (Spec("disc"),), (Spec("drawn"),), rounds=1, limit=1)
     run_plan(plan, tmp_path / "r", workers=0)
     code, tex, _ = typed("table", tmp_path / "r")
@@ -77,7 +75,7 @@ def test_a_table_refuses_names_of_nothing_and_prints_no_machine_time(
     assert "SPC" not in out
 
 
-def test_a_column_of_another_goal_is_refused_with_the_option_that_asks_for_it(
+def test_a_column_of_another_goal_is_refused_and_the_option_for_it_named(
     runs: tuple[Path, Path], typed: Typed
 ) -> None:
     code, _, err = typed("table", runs[0], "--columns", "noc@91")
@@ -136,7 +134,7 @@ def test_a_figure_is_drawn_as_vectors(
     assert typed("figure", runs[0], "--out", tmp_path / "fig.docx")[0] == 2
 
 
-def test_what_was_used_is_cited(runs: tuple[Path, Path], typed: Typed) -> None:
+def test_everything_used_is_cited(runs: tuple[Path, Path], typed: Typed) -> None:
     _, text, _ = typed("cite", *runs)
     keys = re.findall(r"^@\w+{(\w+),", text, re.MULTILINE)
     assert len(keys) == len(set(keys)) > 3
@@ -165,7 +163,9 @@ def test_runs_are_compared_as_one_would_be(runs: tuple[Path, Path], typed: Typed
     }
 
 
-def test_like_stands_beside_like_only(runs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_only_equal_settings_are_shown_side_by_side(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
     run_plan(
         Plan("noc", (Spec("disc"),), (Spec("drawn"),), rounds=2, limit=7), tmp_path / "r", workers=0
     )
@@ -237,7 +237,7 @@ def test_every_session_can_be_found_filtered_and_opened(sessions: Sessions, addr
     assert 'class="replay' in get(f"{address}/{link[1].replace('&amp;', '&')}")
 
 
-def test_a_strange_request_is_answered_in_a_sentence(address: str) -> None:
+def test_an_invalid_request_is_answered_in_a_sentence(address: str) -> None:
     for path in ("/session?model=x'; drop table rows --", "/etc/passwd"):
         with pytest.raises(urllib.error.HTTPError) as answer:
             get(address + urllib.parse.quote(path, safe="/?=&"))
@@ -284,7 +284,7 @@ class Halves:
         return Image("halves", scene, pixels, (), partitions=lambda: [halves, halves])
 
 
-def test_what_partitions_do_not_have_is_said(
+def test_options_that_partitions_lack_are_refused(
     each_kind: dict[str, Path], typed: Typed, tmp_path: Path
 ) -> None:
     run = each_kind["seism"]
@@ -401,7 +401,7 @@ def test_the_best_model_leads_where_more_is_better(each_kind: dict[str, Path]) -
     assert first == sorted(first, key=lambda v: v or 0.0, reverse=not lower)
 
 
-def test_of_a_run_that_ended_at_a_goal_nothing_beyond_it_is_shown_next_to_another(
+def test_numbers_beyond_the_goal_where_a_run_ended_are_not_shown_next_to_another(
     tmp_path: Path,
 ) -> None:
     for name, model, options in (

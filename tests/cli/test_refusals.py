@@ -72,13 +72,13 @@ def test_an_option_that_would_be_ignored_or_unknown_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_page_that_cannot_be_written_goes_by_its_own_name(run: Path, typed: Typed) -> None:
+def test_the_error_for_a_page_that_cannot_be_written_names_it(run: Path, typed: Typed) -> None:
     code, _, err = typed("report", run, "--out", "/proc/page.html")
     assert code == 2
     assert "'/proc/page.html' cannot be used" in err
 
 
-def test_an_empty_folder_is_not_said_to_be_missing(typed: Typed, tmp_path: Path) -> None:
+def test_an_empty_folder_is_not_reported_as_missing(typed: Typed, tmp_path: Path) -> None:
     code, _, err = typed("report", tmp_path)
     assert code == 2
     assert "is not a run (nothing is there)" in err

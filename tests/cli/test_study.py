@@ -94,7 +94,7 @@ def test_from_links_to_results(typed: Typed, plan: Path, tmp_path: Path) -> None
     assert (tmp_path / "fit" / "prior.json").is_file()
 
 
-def test_a_port_that_is_taken_is_said(typed: Typed, plan: Path) -> None:
+def test_a_port_in_use_is_reported(typed: Typed, plan: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
     return data
 
 
-def test_bad_cases_are_named_and_the_others_are_played(
+def test_bad_cases_are_named_and_the_others_are_run(
     typed: Any, folder: Path, tmp_path: Path
 ) -> None:
     from segmeter.store import Run
@@ -95,7 +95,7 @@ def test_a_check_reads_the_voxels(typed: Any, folder: Path) -> None:
     assert "is the very same volume as fine" in told
 
 
-def test_check_tells_size_spacing_modality_window_and_volumes(typed: Any, tmp_path: Path) -> None:
+def test_check_prints_size_spacing_modality_window_and_volumes(typed: Any, tmp_path: Path) -> None:
     """A CT of 2 x 1 x 1 mm voxels with an organ of 3 x 4 x 5 of them: 0.12 ml."""
     voxels = np.full((12, 14, 6), -1000, np.int16)
     labels = np.zeros((12, 14, 6), np.uint8)
@@ -280,7 +280,7 @@ def test_label_maps_are_exported_with_the_values_of_the_data(typed: Any, tmp_pat
     assert json.loads(listed.read_text()) == {"labels": {"background": 0, "spleen": 1, "liver": 2}}
 
 
-def test_an_estimate_of_volumes_goes_by_their_slices() -> None:
+def test_an_estimate_of_volumes_is_based_on_their_slices() -> None:
     from segmeter.engine.estimates import Estimate
 
     found = Estimate("m", "d", 2, 6, 173.8, (37.6,), slices=34, mean_slices=17)

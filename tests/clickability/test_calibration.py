@@ -149,7 +149,7 @@ def test_clicks_leak_over_the_edge_but_not_far(masks: list[Mask]) -> None:
     assert map[away > 0.01 * math.hypot(*mask.shape) + 1].sum() == 0
 
 
-def test_held_out_tables_say_what_was_seen_and_foretold(
+def test_held_out_tables_have_observed_and_predicted_values(
     cases: list[Case], fitted: Fit, tmp_path: Path
 ) -> None:
     held = held_out("mini", cases, fitted)
@@ -230,7 +230,7 @@ def test_real_tables_fit_real_masks(golden: Path, real_data: Path) -> None:
     assert nss.mean(axis=1) == pytest.approx(nss[0].mean(), rel=0.08)
 
 
-def test_the_shipped_numbers_lie_in_their_intervals() -> None:
+def test_the_shipped_numbers_are_within_their_intervals() -> None:
     for of_round in table().values():
         for entry in of_round.values():
             assert entry["low"] <= entry["value"] <= entry["high"]

@@ -40,7 +40,7 @@ def test_clicks_that_are_left_out_are_counted_with_the_reason(tmp_path: Path) ->
     assert "2 (1 key) of later rounds, made on other models' masks" in said
 
 
-def test_a_comparison_says_which_keys_have_too_few_clicks(tmp_path: Path) -> None:
+def test_a_comparison_lists_keys_with_too_few_clicks(tmp_path: Path) -> None:
     rows = [FIRST] * 3 + [FIRST.replace("pc", "mobile")] * 2 + [LATER] * 4
     clicks = read(tmp_path / "clicks.csv", rows)
     said = file_warnings.left_out(clicks, file_warnings.few_of_a_device(clicks, 2))
@@ -91,7 +91,7 @@ def test_clicks_on_their_objects_are_no_cause_for_a_warning(
     assert _said(good, mini) == ""
 
 
-def test_clicks_beside_their_objects_are_told(
+def test_clicks_that_miss_their_objects_are_reported(
     good: Path, mini: dict[str, Dataset], tmp_path: Path
 ) -> None:
     rows = [line.split(",") for line in good.read_text().splitlines()]
@@ -116,8 +116,6 @@ def test_clicks_beside_their_objects_are_told(
     assert _said(changed(few.tolist()), mini) == ""
 
 
-def test_images_that_are_not_asked_for_are_not_looked_at(
-    good: Path, mini: dict[str, Dataset]
-) -> None:
+def test_images_that_are_not_requested_are_not_read(good: Path, mini: dict[str, Dataset]) -> None:
     assert file_warnings.astray(read_clicks(good), mini, {"mini": ["nothing"]}) == ""
     assert file_warnings.astray(read_clicks(good), {}, {}) == ""

@@ -106,7 +106,7 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path) -> N
     ).read_text()
 
 
-def test_what_is_told_after_an_epoch_is_what_the_history_holds(tmp_path: Path) -> None:
+def test_the_progress_after_an_epoch_equals_the_history(tmp_path: Path) -> None:
     told: list[Step] = []
     train([_sample(i) for i in range(8)], [_sample(9)], _course(), tmp_path, told.append)
     an_epoch = len(told) // QUICK.epochs
@@ -172,7 +172,7 @@ def test_weights_that_were_there_before_are_not_replaced(tmp_path: Path) -> None
     assert (tmp_path / "clickability.safetensors").read_bytes() == b"downloaded"
 
 
-def test_a_network_learns_what_the_prior_cannot_know(tmp_path: Path) -> None:
+def test_a_network_learns_more_than_the_prior(tmp_path: Path) -> None:
     training_samples = [_sample(i) for i in range(40)]
     longer = replace(QUICK, epochs=6, batch=8, rate=0.01)
     path = train(training_samples[:32], training_samples[32:34], _course(recipe=longer), tmp_path)
@@ -225,7 +225,7 @@ def test_variation_keeps_the_mistake_in_the_frame_and_the_goal_on_it() -> None:
     )
 
 
-def test_a_lesson_does_not_depend_on_who_asked_before() -> None:
+def test_a_training_pass_does_not_depend_on_earlier_requests() -> None:
     training_samples = [_sample(1), _sample(2)]
     a, b = (
         TrainingSamples(training_samples, "corrected", 64),
@@ -237,7 +237,7 @@ def test_a_lesson_does_not_depend_on_who_asked_before() -> None:
     assert not np.array_equal(first, a[(4, 1)])
 
 
-def test_images_to_choose_by_are_set_aside_whole() -> None:
+def test_validation_images_are_held_out_whole() -> None:
     training_samples = [replace(_sample(i), image=f"drawn/{i % 10}") for i in range(30)]
     learn, choose = split(training_samples, 5)
     assert {x.image for x in learn}.isdisjoint({x.image for x in choose})

@@ -25,7 +25,7 @@ def test_without_a_pull_weights_are_depths_in_mm() -> None:
 
 
 @given(solids)
-def test_weights_lie_on_the_mask_and_sum_to_one(bits: npt.NDArray[np.bool_]) -> None:
+def test_weights_are_on_the_mask_and_sum_to_one(bits: npt.NDArray[np.bool_]) -> None:
     mask = Mask.of(np.pad(bits, 1))
     weights = volume_prior(mask, (2.0, 1.0, 1.0), LAW)
     assert weights.sum() == pytest.approx(1)
@@ -47,7 +47,7 @@ def test_a_draw_falls_on_the_mask_and_higher_shares_on_likelier_voxels(
     assert at[0] <= at[1]
 
 
-def test_nobody_clicks_a_voxel_twice() -> None:
+def test_no_user_clicks_a_voxel_twice() -> None:
     mask = Mask.box((4, 4, 4), (1, 1, 1), (2, 2, 3))
     weights = volume_prior(mask, (1.0, 1.0, 1.0), LAW)
     first = draw_voxel(mask, weights, (0.0, 1.0), 0.5)

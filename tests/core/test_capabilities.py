@@ -42,6 +42,6 @@ def test_subclasses_inherit_what_was_declared_and_may_add() -> None:
 
 
 @pytest.mark.parametrize("name", ["felzenszwalb", "mean-shift"])
-def test_methods_that_sweep_say_so(name: str) -> None:
+def test_methods_that_sweep_declare_it(name: str) -> None:
     assert isinstance(catalogue.methods.make(name), Sweeps)
     assert not isinstance(catalogue.methods.make(name), KeepsState)

@@ -43,7 +43,7 @@ def test_an_object_in_a_file_is_found(tmp_path: Path) -> None:
     assert catalogue.users.make(f"{file}:Mine").name == "mine"
 
 
-def test_a_missing_file_or_name_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_or_name_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     with pytest.raises(NotFound, match="no file"):
         catalogue.users.make(f"{file}:Mine")
@@ -52,7 +52,7 @@ def test_a_missing_file_or_name_is_said(tmp_path: Path) -> None:
         catalogue.users.make(f"{file}:Mines")
 
 
-def test_a_spec_can_be_said_again() -> None:
+def test_the_text_of_a_spec_parses_to_it() -> None:
     text = "sam?dtype=bfloat16&fast=true&tiles=[1, 2]"
     assert str(Spec.parse(text)) == text
     assert Spec.parse(str(Spec.parse(text))) == Spec.parse(text)
@@ -162,7 +162,7 @@ def test_a_file_without_a_name_lists_what_is_in_it(tmp_path: Path) -> None:
         catalogue.models.make(str(file))
 
 
-def test_a_function_with_other_arguments_is_told_what_it_takes(tmp_path: Path) -> None:
+def test_the_error_for_a_function_with_other_arguments_names_the_right_ones(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("def predict(image, points, labels): ...\n")
     with pytest.raises(BadInput, match=r"takes \(image, points, labels\); a model function takes"):
         catalogue.models.make(f"{tmp_path}/x.py:predict")

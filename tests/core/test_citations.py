@@ -37,7 +37,7 @@ def test_entries_have_full_names_of_authors_and_well_formed_dois() -> None:
     assert cited("walt2014").startswith("van der Walt, Schönberger, Nunez-Iglesias")
 
 
-def test_segmeter_itself_is_cited_as_its_citation_file_says() -> None:
+def test_segmeter_is_cited_as_in_its_citation_file() -> None:
     own = entries()["segmeter"]
     file = (Path(__file__).parents[2] / "CITATION.cff").read_text()
     assert own.startswith("@software{segmeter,")

@@ -70,7 +70,7 @@ def test_large_predictions_have_the_same_depths_on_any_number_of_threads(
 
 
 @pytest.mark.skipif(compiled is None, reason="the kernels are not built")
-def test_what_fails_on_a_thread_is_an_error_and_not_the_end_of_the_process() -> None:
+def test_a_failure_on_a_thread_is_an_error_and_does_not_end_the_process() -> None:
     masks, no_such_mask = [(np.ones((300, 400), dtype=bool), 0, 0)], 9
     with pytest.raises(IndexError):
         compiled.deepest_rests(masks, [(0, no_such_mask, -1, [])] * 8, 4)

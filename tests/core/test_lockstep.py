@@ -74,7 +74,7 @@ def test_all_sessions_of_a_round_share_one_call() -> None:
     assert encoded.calls == [2] * 5
 
 
-def test_protocols_that_have_not_parted_are_asked_for_once() -> None:
+def test_identical_requests_of_both_protocols_are_predicted_once() -> None:
     encoded = Painter()
     simulated_sessions = [
         SimulatedSession(BIG, CentreClick(), protocol) for protocol in ("published", "corrected")
@@ -120,7 +120,7 @@ def test_a_content_user_ends_and_the_last_scores_stand() -> None:
     assert [r.scores["iou"] for r in record.rounds] == [1.0] * 4
 
 
-def test_a_team_is_asked_once_a_round_for_all_its_members() -> None:
+def test_a_team_is_called_once_per_round_for_all_its_members() -> None:
     class Team:
         asked: ClassVar[list[list[str]]] = []
 
@@ -173,7 +173,7 @@ def test_a_session_without_rounds_is_refused() -> None:
         simulate(scene_with(BIG), Painter(), [], 0, judge)
 
 
-def test_a_session_stepped_by_hand_is_the_session_that_is_played() -> None:
+def test_a_session_stepped_by_hand_equals_the_simulated_one() -> None:
     scene, encoded = scene_with(BIG), Painter()
     (played,) = simulate(
         scene, encoded, [SimulatedSession(BIG, CentreClick(), "corrected")], 4, judge
@@ -207,7 +207,7 @@ class Undecided(Painter):
         return Three(super().paint(request).mask())
 
 
-def test_every_candidate_is_judged_in_as_many_rounds_as_asked_for() -> None:
+def test_every_candidate_is_scored_in_the_requested_rounds() -> None:
     simulated_sessions = [SimulatedSession(BIG, CentreClick(), "corrected")]
     (played,) = simulate(
         scene_with(BIG), Undecided(), simulated_sessions, 2, judge, oracle_rounds=1

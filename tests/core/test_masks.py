@@ -163,7 +163,7 @@ def test_a_volumes_damaged_text_is_refused(text: str) -> None:
 
 
 @given(st.binary(max_size=40) | st.text(max_size=40), st.sampled_from([(5, 7), (4, 4, 4)]))
-def test_garbage_run_lengths_are_refused_or_lie_in_the_image(
+def test_garbage_run_lengths_are_refused_or_within_the_image(
     text: bytes | str, shape: tuple[int, ...]
 ) -> None:
     with suppress(BadInput):
@@ -200,7 +200,7 @@ def test_run_lengths_of_another_size_are_refused() -> None:
         {"size": [3, 3]},
     ],
 )
-def test_what_is_no_run_length_mask_is_refused(runs: dict[str, Any]) -> None:
+def test_invalid_run_length_masks_are_refused(runs: dict[str, Any]) -> None:
     with pytest.raises(BadInput):
         Mask.from_coco(runs)
 
@@ -219,7 +219,7 @@ def test_masks_of_different_size_cannot_be_compared() -> None:
         Mask.empty((3, 4)).overlap(Mask.empty((4, 3)))
 
 
-def test_a_pixel_can_be_asked_for() -> None:
+def test_a_pixel_can_be_queried() -> None:
     mask = Mask.box((5, 5), (1, 1), (3, 3))
     assert mask[2, 2]
     assert not mask[3, 3]

@@ -27,7 +27,7 @@ def test_a_session_needs_no_target_and_keeps_a_persons_seconds() -> None:
     assert session.rounds[-1].mask == made.mask
 
 
-def test_a_person_who_is_content_at_once_leaves_an_empty_mask() -> None:
+def test_a_user_who_accepts_at_once_leaves_an_empty_mask() -> None:
     made = session_of_a_disc().step(None)
     assert (made.number, made.stopped, made.mask.area) == (1, True, 0)
 

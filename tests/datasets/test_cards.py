@@ -43,14 +43,14 @@ def assert_complete(data: Dataset) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(WITHIN))
-def test_what_comes_with_segmeter_has_a_whole_card(name):
+def test_everything_built_in_has_a_complete_card(name):
     data = catalogue.datasets.make(name)
     assert_complete(data)
     assert data.card.missing == ""
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - WITHIN))
-def test_a_set_that_is_not_here_says_what_to_get_and_where(name, tmp_path, monkeypatch):
+def test_the_error_for_a_missing_data_set_names_source_and_folder(name, tmp_path, monkeypatch):
     monkeypatch.delenv("SEGMETER_DATA", raising=False)
     for options in ({"data": tmp_path}, {"data": tmp_path / "gone"}, {}):
         with pytest.raises(NotFound, match=r"https?://") as caught:
@@ -79,7 +79,7 @@ def test_real_sets_have_whole_cards(name, real_data):
         ("bsds500?split=val", 17, 0, "83 of 100 partitions are not in"),
     ],
 )
-def test_what_is_at_hand_and_what_is_missing_is_counted(name, scenes, targets, missing, real_data):
+def test_available_and_missing_images_are_counted(name, scenes, targets, missing, real_data):
     """The numbers of the data folder's own pages."""
     data = catalogue.datasets.make(name, data=real_data)
     assert len(data.scenes()) == scenes
@@ -89,7 +89,7 @@ def test_what_is_at_hand_and_what_is_missing_is_counted(name, scenes, targets, m
 
 
 @pytest.mark.parametrize(("name", "folder"), [("davis", "DAVIS"), ("coco-mval", "COCO_MVal")])
-def test_a_part_of_the_images_beside_all_masks_is_run(name, folder, real_data, tmp_path):
+def test_a_subset_of_the_images_next_to_all_masks_is_run(name, folder, real_data, tmp_path):
     """Ten images beside all masks available: ten scenes, the others named on the card."""
     source, part = real_data / folder, tmp_path / folder
     (part / "img").mkdir(parents=True)

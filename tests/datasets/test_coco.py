@@ -87,7 +87,7 @@ def test_real_objects_are_those_of_pycocotools(real_data, name, file, objects, i
     assert count == objects
 
 
-def test_crowds_are_targets_when_asked_for(real_data):
+def test_crowds_are_targets_on_request(real_data):
     data = catalogue.datasets.make("coco?crowd=keep", data=real_data)
     assert data.card.targets == 133
     assert "Crowd" not in data.card.notes
@@ -112,7 +112,7 @@ def test_classes_and_sizes_are_groups(made_up):
     assert target.groups == {"size": "small", "supercategory": "place"}
 
 
-def test_images_that_are_not_here_are_named_and_the_rest_goes_on(made_up):
+def test_missing_images_are_named_and_the_rest_is_run(made_up):
     (made_up.parents[1] / "val2017" / "b.png").unlink()
     data = _open(made_up)
     assert data.scenes() == ["a"]
@@ -142,7 +142,7 @@ def test_lvis_images_are_found_by_their_address(tmp_path, write, photo):
     assert (scene.name, scene.shape, len(scene.targets)) == ("lvis/000000000042", (12, 16), 1)
 
 
-def test_a_file_of_ones_own_is_read(made_up, tmp_path):
+def test_a_custom_file_is_read(made_up, tmp_path):
     data = catalogue.datasets.make(
         "coco", annotations=str(made_up), images=str(tmp_path / "coco" / "val2017")
     )
@@ -169,7 +169,7 @@ def test_a_file_of_ones_own_is_read(made_up, tmp_path):
         {"annotations": [{"id": 1, "image_id": [3]}]},
     ],
 )
-def test_another_layout_is_said_in_one_sentence(made_up, changes):
+def test_another_layout_is_reported_in_one_sentence(made_up, changes):
     _rewrite(made_up, **changes)
     with pytest.raises(BadInput, match="not a JSON file of COCO's layout") as caught:
         _open(made_up).scenes()
@@ -184,7 +184,7 @@ def test_another_layout_is_said_in_one_sentence(made_up, changes):
      {"size": [12, 16], "counts": [1 << 70]}, {"size": "ab", "counts": ""},
      {"size": [12, 16], "counts": "\x00\xff"}, {"size": [-1, -5], "counts": [5]}],
 )  # fmt: skip
-def test_a_wrong_outline_is_said_or_is_empty(segmentation):
+def test_a_wrong_outline_is_reported_or_empty(segmentation):
     try:
         mask = outline(segmentation, (12, 16), "here")
     except BadInput as error:
@@ -194,7 +194,7 @@ def test_a_wrong_outline_is_said_or_is_empty(segmentation):
         assert not mask
 
 
-def test_one_wrong_object_stops_only_its_own_scene(made_up):
+def test_one_wrong_object_fails_only_its_scene(made_up):
     things = content()["annotations"]
     things[0]["segmentation"] = [[1]]
     _rewrite(made_up, annotations=things)
@@ -204,7 +204,7 @@ def test_one_wrong_object_stops_only_its_own_scene(made_up):
         data.load("a").check()
 
 
-def test_large_files_are_gone_through_once(made_up, tmp_path, monkeypatch):
+def test_large_files_are_parsed_once(made_up, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(coco_files, "_LARGE", 1)
     first = index_of(made_up)
@@ -293,7 +293,7 @@ def test_letters_of_several_bytes_do_not_make_a_large_file_small(made_up, tmp_pa
     assert index_of(made_up).read(np.arange(4)) == first == content()["annotations"]
 
 
-def test_a_changed_file_is_gone_through_anew(made_up, tmp_path, monkeypatch):
+def test_a_changed_file_is_parsed_again(made_up, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(coco_files, "_LARGE", 1)
     assert len(index_of(made_up).objects) == 4

@@ -60,6 +60,6 @@ def test_impossible_settings_are_refused(options):
         Drawn(**options)
 
 
-def test_an_unknown_scene_is_said():
+def test_an_unknown_scene_is_reported():
     with pytest.raises(NotFound, match="no scene '99'"):
         Drawn().load("99")

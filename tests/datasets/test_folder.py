@@ -94,7 +94,7 @@ def test_sixteen_bits_hold_many_labels(images, write):
     assert _areas(data, "a") == {"400": 15, "800": 8}
 
 
-def test_255_beside_other_labels_is_not_judged(images, write):
+def test_255_next_to_other_labels_is_ignored(images, write):
     void = TWO.copy()
     void[0] = 255
     data = _masks(images, write, a=void, b=void)
@@ -136,7 +136,7 @@ def test_one_file_an_object_by_name(images, write):
     assert data.load("a").targets[0].label == "cat"
 
 
-def test_masks_beside_the_images(tmp_path, write, photo):
+def test_masks_next_to_the_images(tmp_path, write, photo):
     write(tmp_path / "x.jpg", photo)
     write(tmp_path / "x_mask.png", BLOCK)
     write(tmp_path / "y.jpg", photo)
@@ -175,7 +175,7 @@ def test_run_lengths_in_one_file(images):
     assert data.card.targets == 3
 
 
-def test_run_lengths_beside_each_image(tmp_path, write, photo):
+def test_run_lengths_next_to_each_image(tmp_path, write, photo):
     for name in ("x", "y"):
         write(tmp_path / f"{name}.jpg", photo)
         entry = {"id": 5, "segmentation": Mask.of(TWO == 1).to_coco()}
@@ -191,13 +191,13 @@ def test_one_image_with_its_json(tmp_path, write, photo):
     assert _areas(open_folder(str(tmp_path)), "x") == {"1": 15}
 
 
-def test_run_lengths_of_other_images_are_said(images):
+def test_run_lengths_of_other_images_are_reported(images):
     (images / "masks.json").write_text(json.dumps({"elk": Mask.of(BLOCK).to_coco()}))
     with pytest.raises(BadInput, match=r"has masks for 'elk', but .* has no such image"):
         open_folder(str(images))
 
 
-def test_a_coco_file_beside_the_images(images):
+def test_a_coco_file_next_to_the_images(images):
     content = {
         "images": [
             {"id": 1, "file_name": "a.jpg", "height": 12, "width": 16},
@@ -228,7 +228,7 @@ def test_images_without_mask_and_masks_without_image_are_counted(images, write, 
     assert "1 mask without an image, the first is 'zebra.png'" in data.recognised
 
 
-def test_a_name_that_begins_another_keeps_its_own_masks(tmp_path, write, photo):
+def test_a_name_that_is_a_prefix_of_another_keeps_its_masks(tmp_path, write, photo):
     for name in ("car", "car_2"):
         write(tmp_path / "images" / f"{name}.jpg", photo)
     data = _masks(tmp_path, write, car_1=BLOCK, car_2=TWO // 2, car_2_1=BLOCK)
@@ -247,7 +247,7 @@ def test_options_override_what_values_suggest(images, write):
         open_folder(str(images), kind="shape")
 
 
-def test_what_is_not_recognised_is_told_how_to_lay_it_out(tmp_path, write, photo):
+def test_the_error_for_an_unknown_layout_explains_the_known_ones(tmp_path, write, photo):
     with pytest.raises(NotFound, match="no folder"):
         open_folder(str(tmp_path / "gone"))
     with pytest.raises(BadInput, match=r"nothing recognised in .*'images'.*'masks'"):
@@ -272,7 +272,7 @@ def test_a_image_among_the_masks_is_no_label_map(images, write):
         data.load("a").check()
 
 
-def test_an_empty_mask_and_one_of_another_size_are_said(images, write):
+def test_an_empty_mask_and_one_of_another_size_are_reported(images, write):
     data = _masks(images, write, a=BLOCK * 0, b=BLOCK[:, :9])
     with pytest.raises(BadInput, match="'object' is empty"):
         data.load("a").check()
@@ -280,7 +280,7 @@ def test_an_empty_mask_and_one_of_another_size_are_said(images, write):
         data.load("b").check()
 
 
-def test_a_damaged_mask_stops_only_its_own_scene(images, write):
+def test_a_damaged_mask_fails_only_its_scene(images, write):
     write(images / "masks" / "b.png", TWO)
     (images / "masks" / "a.png").write_bytes(b"no image")
     data = open_folder(str(images))
@@ -292,7 +292,7 @@ def test_a_damaged_mask_stops_only_its_own_scene(images, write):
         open_folder(str(images))
 
 
-def test_a_damaged_json_stops_only_its_own_scene(images):
+def test_a_damaged_json_fails_only_its_scene(images):
     (images / "images" / "a.json").write_text(json.dumps([Mask.of(BLOCK).to_coco()]))
     (images / "images" / "b.json").write_text("{")
     data = open_folder(str(images))
@@ -366,7 +366,7 @@ def test_any_json_gives_scenes_or_a_sentence(tmp_path_factory, content, name):
             data.load(scene).check()
 
 
-def test_a_run_begins_by_saying_what_was_recognised(images, write, tmp_path_factory, python):
+def test_a_run_first_prints_what_was_recognised(images, write, tmp_path_factory, python):
     _masks(images, write, a=BLOCK, b=TWO)
     out = tmp_path_factory.mktemp("out") / "run"
     done = python.run(
@@ -392,7 +392,7 @@ def _labelled(folder: Path, count: int, several: set[int]) -> Path:
     return folder
 
 
-def test_label_maps_are_found_wherever_they_are_in_the_list(tmp_path: Path) -> None:
+def test_label_maps_are_found_anywhere_in_the_list(tmp_path: Path) -> None:
     data = open_folder(str(_labelled(tmp_path / "few", 16, {12, 13, 14, 15})))
     assert sum(len(data.load(scene).targets) for scene in data.scenes()) == 24
     many = open_folder(str(_labelled(tmp_path / "many", 70, {69})))

@@ -56,7 +56,7 @@ def test_unknown_masks_and_attributes_are_named(file):
         read_groups(groups.path.with_name("gone.csv"))
 
 
-def test_what_is_written_is_read_back(tmp_path):
+def test_written_files_are_read_back(tmp_path):
     made = {"p/1": {"age": "Young", "gender": ""}, "p/2": {"age": "", "gender": "x, y"}}
     write_groups(tmp_path / "g.csv", made)
     assert read_groups(tmp_path / "g.csv").masks == made
@@ -87,7 +87,7 @@ def test_a_person_is_joined_within_one_percent_of_the_boxs_sides(tmp_path):
     assert groups == {"i/m1": {"gender": "Predominantly Feminine", "age": "Young"}}
 
 
-def test_of_several_the_best_fit_is_joined_and_nobody_twice(tmp_path):
+def test_the_best_of_several_matches_is_joined_and_no_person_twice(tmp_path):
     found = people(
         tmp_path,
         f"i,{PERSON},0.1,0.5,0.1,0.9,Unknown,Older",
@@ -105,7 +105,7 @@ def test_of_several_the_best_fit_is_joined_and_nobody_twice(tmp_path):
     assert "i/m2" not in groups
 
 
-def test_clothing_goes_to_the_smallest_person_around_it(tmp_path):
+def test_clothing_belongs_to_the_smallest_person_around_it(tmp_path):
     found = people(
         tmp_path,
         f"i,{PERSON},0.0,1.0,0.0,1.0,Predominantly Masculine,Middle",

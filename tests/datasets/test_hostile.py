@@ -68,7 +68,7 @@ def _peak(call: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "zero", "nothing", "itself", "folder"])
-def test_what_is_no_regular_file_is_passed_over_and_said(images: Path, kind: str) -> None:
+def test_irregular_files_are_skipped_and_reported(images: Path, kind: str) -> None:
     odd = images / "images" / "b.png"
     if kind == "pipe":
         os.mkfifo(odd)
@@ -83,7 +83,7 @@ def test_what_is_no_regular_file_is_passed_over_and_said(images: Path, kind: str
     assert data.fingerprint()
 
 
-def test_names_that_are_not_utf8_are_passed_over_and_said(images: Path) -> None:
+def test_names_that_are_not_utf8_are_skipped_and_reported(images: Path) -> None:
     odd = os.fsencode(images / "images") + b"/caf\xe9.png"
     Path(os.fsdecode(odd)).write_bytes((images / "images" / "a.png").read_bytes())
     data = open_folder(str(images))
@@ -103,7 +103,7 @@ def test_folders_whose_names_are_not_utf8_are_named(images: Path) -> None:
         open_folder(str(odd))
 
 
-def test_gifs_are_said(images: Path) -> None:
+def test_gifs_are_reported(images: Path) -> None:
     for name in ("b.gif", "c.GIF"):
         (images / "images" / name).write_bytes(b"GIF89a")
     assert "2 GIFs not read, the first is 'b.gif'" in open_folder(str(images)).recognised
@@ -146,7 +146,7 @@ def _palette(path: Path, indices: Any, bits: int = 8, **info: Any) -> Path:
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4, 8])
-def test_indices_of_a_colour_table_are_read_whatever_their_bits(tmp_path: Path, bits: int) -> None:
+def test_indices_of_a_colour_table_are_read_at_any_bit_depth(tmp_path: Path, bits: int) -> None:
     indices = (np.arange(35).reshape(5, 7) % (1 << bits)).astype(np.uint8)
     path = _palette(tmp_path / "a.png", indices, bits)
     assert path.read_bytes()[24] == bits
@@ -229,7 +229,7 @@ def test_masks_are_paired_in_linear_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["2024", "true", "1e5", "null", "[1]", '"x"', "a&b", "NaN", "-1"])
-def test_a_folder_may_have_a_name_that_looks_like_json(
+def test_a_folder_may_have_a_name_like_json(
     images: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = Spec("folder", {"path": name})

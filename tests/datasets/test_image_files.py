@@ -30,7 +30,7 @@ def test_lossless_files_give_their_rgb(tmp_path, write, photo, suffix):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_headers_tell_height_and_width(suffix):
+def test_headers_have_height_and_width(suffix):
     assert header_size(WHOLE[suffix]) == (24, 31)
 
 
@@ -81,7 +81,7 @@ def test_a_missing_file_is_named(tmp_path):
         read_rgb(tmp_path / "gone.png")
 
 
-def test_what_is_no_image_is_refused(tmp_path):
+def test_invalid_images_are_refused(tmp_path):
     path = tmp_path / "a.png"
     path.write_text("<html>not found</html>")
     with pytest.raises(BadInput, match=r"a\.png.*none of PNG, JPEG, BMP"):

@@ -116,7 +116,7 @@ def test_names_that_differ_in_capitals_only_are_not_mixed_up(tmp_path: Path) -> 
     assert (upper.mask.dense() == disc(20, 20)).all()
 
 
-def test_of_two_masks_the_one_that_is_spelt_alike_counts(tmp_path: Path) -> None:
+def test_the_mask_with_the_same_spelling_is_used(tmp_path: Path) -> None:
     folder(tmp_path, Image.fromarray(disc()))
     saved(Image.fromarray(disc(20, 20)), tmp_path / "masks" / "A.png")
     assert differs(tmp_path) == 0
@@ -132,7 +132,7 @@ def test_images_in_folders_have_masks_in_folders(tmp_path: Path) -> None:
     data.load("dogs/1").check()
 
 
-def test_what_lies_one_folder_deeper_is_named(tmp_path: Path) -> None:
+def test_data_one_folder_deeper_is_named(tmp_path: Path) -> None:
     for part in ("train", "val"):
         folder(tmp_path / part, Image.fromarray(disc()))
     with pytest.raises(BadInput, match="'train' and 'val' in it can be read"):
@@ -190,7 +190,7 @@ def test_ids_of_coco_may_be_of_any_size_or_text(tmp_path: Path) -> None:
         ({"image": {"id": 1, "file_name": "a.jpg"}}, "a record has no 'height'"),
     ],
 )
-def test_what_is_wrong_in_a_coco_file_is_said_in_words(
+def test_errors_in_a_coco_file_are_reported_in_words(
     tmp_path: Path, thing: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(BadInput) as error:

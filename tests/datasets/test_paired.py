@@ -54,7 +54,7 @@ def test_masks_are_those_of_the_whole_sets(name, real_data):
         assert data.load(scene).targets[0].mask == Mask.from_coco(whole[scene])
 
 
-def test_the_names_of_all_800_tell_class_and_image(real_data):
+def test_the_names_of_all_800_have_class_and_image(real_data):
     """Ten of each class but toaster (9) and toilet (11), on 722 images."""
     with gzip.open(real_data / "masks_only" / "COCO_MVal.json.gz") as file:
         about = [_class_and_number(stem) for stem in json.load(file)]
@@ -65,7 +65,7 @@ def test_the_names_of_all_800_tell_class_and_image(real_data):
     assert len({groups["image"] for _, groups in about}) == 722
 
 
-def test_real_oddities_are_read_as_the_pages_say(real_data):
+def test_real_special_cases_are_read_as_documented(real_data):
     grabcut = catalogue.datasets.make("grabcut", data=real_data)
     bands = [scene for scene in grabcut.scenes() if grabcut.load(scene).targets[0].ignore]
     whole = ["106024", "153093", "181079", "189080", "208001", "376043", "llama", "teddy"]
@@ -85,7 +85,7 @@ def test_berkeleys_tripled_images_share_a_group(real_data):
     assert shown.count("189011") == shown.count("239007") == 3
 
 
-def test_coco_mval_names_tell_class_and_image(real_data):
+def test_coco_mval_names_have_class_and_image(real_data):
     data = catalogue.datasets.make("coco-mval", data=real_data)
     labels = [data.load(scene).targets[0].label for scene in data.scenes()]
     assert len(set(labels)) == 80
@@ -120,13 +120,13 @@ def test_masks_may_be_of_another_format_than_images(tmp_path, write, photo):
     assert scene.targets[0].mask.area == 15
 
 
-def test_a_mask_of_another_size_is_said(tmp_path, write, photo):
+def test_a_mask_of_another_size_is_reported(tmp_path, write, photo):
     scene = _grabcut(tmp_path, write, photo, np.full((12, 15), 255, np.uint8)).load("a")
     with pytest.raises(BadInput, match="image is 16 x 12 but its mask is 15 x 12"):
         scene.check()
 
 
-def test_a_missing_mask_is_said_and_other_scenes_go_on(tmp_path, write, photo):
+def test_a_missing_mask_is_reported_and_other_scenes_are_run(tmp_path, write, photo):
     data = _grabcut(tmp_path, write, photo, np.full((12, 16), 255, np.uint8))
     write(tmp_path / "GrabCut" / "data_GT" / "b.jpg", photo)
     data = catalogue.datasets.make("grabcut", data=tmp_path)
@@ -136,7 +136,7 @@ def test_a_missing_mask_is_said_and_other_scenes_go_on(tmp_path, write, photo):
     data.load("a").check()
 
 
-def test_an_empty_folder_of_images_is_said(tmp_path):
+def test_an_empty_folder_of_images_is_reported(tmp_path):
     for part in ("data_GT", "boundary_GT"):
         (tmp_path / "GrabCut" / part).mkdir(parents=True)
     with pytest.raises(NotFound, match="'grabcut': no image in"):
@@ -150,7 +150,7 @@ def test_two_images_of_one_name_are_refused(tmp_path, write, photo):
         catalogue.datasets.make("grabcut", data=tmp_path).scenes()
 
 
-def test_a_missing_folder_is_said_with_where_to_get_it(tmp_path, monkeypatch):
+def test_the_error_for_a_missing_folder_names_its_source(tmp_path, monkeypatch):
     with pytest.raises(NotFound, match=r"'grabcut' is not in .* 'GrabCut' .*https://"):
         catalogue.datasets.make("grabcut", data=tmp_path)
     monkeypatch.delenv("SEGMETER_DATA", raising=False)

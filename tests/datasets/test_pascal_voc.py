@@ -82,7 +82,7 @@ def test_garbage_gives_plain_values_or_a_sentence(tmp_path: Path, raw: bytes, be
         assert str(path) in str(error)
 
 
-def test_images_that_are_not_here_are_named_and_the_rest_goes_on(made_up):
+def test_missing_images_are_named_and_the_rest_is_run(made_up):
     (made_up / "PascalVOC" / "JPEGImages" / "2007_2.jpg").unlink()
     data = catalogue.datasets.make("pascal-voc", data=made_up)
     assert data.scenes() == ["2007_1"]

@@ -66,6 +66,6 @@ def test_a_polygon_outside_the_image_has_no_pixels():
     [[], [1, 2], [1, 2, 3, 4, 5], ["a", "b", "c", "d", "e", "f"], [1, 1, 1e9, 1, 1, 5],
      [float("nan")] * 6, [[1, 2], [3, 4], [5, 6]], "text", None, {}],
 )  # fmt: skip
-def test_what_is_no_polygon_is_said(polygon):
+def test_invalid_polygons_are_reported(polygon):
     with pytest.raises(BadInput, match="here: its outline cannot be read"):
         outline([[1, 1, 9, 1, 9, 9], polygon], (20, 20), "here")

@@ -90,7 +90,7 @@ def test_a_mask_that_a_persons_click_made_is_named_after_it(tmp_path: Path) -> N
     assert [key.full_stem for key in clicks.keys] == list(stems)
 
 
-def test_the_keys_of_the_published_tables_are_of_the_form_that_is_asked_for(
+def test_the_keys_of_the_published_tables_have_the_required_form(
     tmp_path: Path, golden: Path
 ) -> None:
     lines = set()
@@ -104,7 +104,7 @@ def test_the_keys_of_the_published_tables_are_of_the_form_that_is_asked_for(
     assert len(read_clicks(written(tmp_path / "clicks.csv", *sorted(lines)))) == 3868
 
 
-def test_many_different_words_in_a_row_are_told_apart(tmp_path: Path) -> None:
+def test_many_different_words_in_a_row_are_distinguished(tmp_path: Path) -> None:
     lines = [f"d{i},a{i},b{i},m{i},fn,a{i}_______b{i}_m{i}_fn,pc,1,2,3,4" for i in range(30_000)]
     clicks = read_clicks(written(tmp_path / "clicks.csv", *lines, *lines))
     assert len(clicks.keys) == 30_000
@@ -178,7 +178,7 @@ def test_a_file_without_clicks_or_without_a_file_is_refused(tmp_path: Path) -> N
     ),
     st.integers(0, 400),
 )
-def test_whatever_is_damaged_is_read_or_refused_in_one_sentence(
+def test_damaged_input_is_read_or_refused_in_one_sentence(
     tmp_path: Path, changes: list[tuple[int, int]], cut: int
 ) -> None:
     raw = bytearray("\n".join((HEADER, FIRST, LATER, FIRST, LATER)).encode())
@@ -222,7 +222,7 @@ def test_a_split_is_a_list_of_stems(tmp_path: Path) -> None:
         read_list(path)
 
 
-def test_a_lifelike_file_reads_back_and_clicks_lie_on_what_is_wrong(tmp_path: Path) -> None:
+def test_a_simulated_file_reads_back_and_clicks_are_on_errors(tmp_path: Path) -> None:
     mask = Mask.box((60, 80), (10, 20), (50, 60))
     path = tmp_path / "clicks.csv"
     rows = write_simulated(

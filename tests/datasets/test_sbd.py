@@ -41,7 +41,7 @@ def test_the_original_archive_is_found_too(made_up):
     assert len(catalogue.datasets.make("sbd", data=made_up).scenes()) == 2
 
 
-def test_a_missing_mask_and_a_damaged_one_are_said(made_up):
+def test_missing_and_damaged_masks_are_reported(made_up):
     data = catalogue.datasets.make("sbd", data=made_up)
     (made_up / "SBD" / "inst" / "2008_1.mat").unlink()
     (made_up / "SBD" / "inst" / "2008_2.mat").write_bytes(b"no matlab")
@@ -51,7 +51,7 @@ def test_a_missing_mask_and_a_damaged_one_are_said(made_up):
         data.load("2008_2").check()
 
 
-def test_images_that_are_not_here_are_named_and_the_rest_goes_on(made_up):
+def test_missing_images_are_named_and_the_rest_is_run(made_up):
     (made_up / "SBD" / "img" / "2008_2.jpg").unlink()
     data = catalogue.datasets.make("sbd", data=made_up)
     assert data.scenes() == ["2008_1"]

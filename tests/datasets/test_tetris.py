@@ -30,7 +30,7 @@ def test_labels_are_read_with_blue_as_the_high_byte(made_up):
     assert [(t.id, t.mask.area) for t in scene.targets] == [("1", 16), ("65536", 24)]
 
 
-def test_a_limit_shrinks_image_and_masks_alike(made_up):
+def test_a_limit_shrinks_image_and_masks_by_the_same_factor(made_up):
     data = catalogue.datasets.make("tetris?longest=8", data=made_up)
     scene = data.load("man. 30 years")
     scene.check()
@@ -55,7 +55,7 @@ def test_the_long_side_is_limited_and_small_images_stay(height, width):
         assert (tall, wide) == (height, width)
 
 
-def test_what_is_not_here_is_counted(made_up):
+def test_missing_images_are_counted(made_up):
     data = catalogue.datasets.make("tetris", data=made_up)
     assert "1998 of 2000 images are not in" in data.card.missing
     assert "1 of 2 masks is not in" in data.card.missing

@@ -151,9 +151,7 @@ def test_an_actor_and_a_node_that_die_lose_nothing(
     assert rows(folder / "run") == local
 
 
-def test_a_driver_that_is_killed_goes_on(
-    cluster: Any, folder: Path, local: list[tuple[str, ...]]
-) -> None:
+def test_a_killed_driver_resumes(cluster: Any, folder: Path, local: list[tuple[str, ...]]) -> None:
     plan = own_model(folder)
     words = ["run", "noc", "--model", "mine.py:predict", "--dataset", "drawn?count=6"]
     words += ["--user", "centre-click", "--rounds", "3", "--out", "run"]
@@ -169,7 +167,7 @@ def test_a_driver_that_is_killed_goes_on(
     assert rows(folder / "run") == local
 
 
-def test_what_cannot_work_is_said_in_a_sentence(cluster: Any, folder: Path) -> None:
+def test_impossible_plans_are_refused_in_a_sentence(cluster: Any, folder: Path) -> None:
     plan = own_model(folder)
     with pytest.raises(BadInput, match="memory of one process"):
         run_plan(plan, "memory://ray", address=cluster.address)

@@ -82,14 +82,14 @@ def test_the_same_rows_with_one_and_three_workers(whole: Path, tmp_path: Path) -
         assert rows(out) == rows(whole)
 
 
-def test_the_trail_says_how_to_cite_a_model(tmp_path: Path) -> None:
+def test_the_provenance_has_the_citation_of_a_model(tmp_path: Path) -> None:
     plan = replace(PLAN, segmenters=(Spec("grabcut"),), limit=1, rounds=1)
     run_plan(plan, tmp_path / "run", workers=0)
     provenance = Run.open(tmp_path / "run").provenance["segmenters"]["grabcut"]
     assert provenance["citation"] == "rother2004"
 
 
-def test_the_trail_says_where_the_weights_lay(tmp_path: Path, real_weights: Path) -> None:
+def test_the_provenance_has_the_place_of_the_weights(tmp_path: Path, real_weights: Path) -> None:
     pytest.importorskip("torch", reason="needs the extra 'models'")
     from segmeter.models.weights import fingerprint
 
@@ -144,7 +144,7 @@ def test_a_model_that_takes_boxes_only_is_not_clicked_at(tmp_path: Path) -> None
     assert run_plan(boxed, tmp_path / "run", objects={"boxes": Boxes()}, workers=0).done == 1
 
 
-def test_kernels_use_the_cores_at_hand_and_the_rows_are_the_same(
+def test_kernels_use_the_available_cores_and_the_rows_are_the_same(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("segmeter.kernels._count", 1)
@@ -166,7 +166,7 @@ def test_a_lost_part_is_done_again_and_nothing_else(whole: Path, tmp_path: Path)
     assert rows(out) == rows(whole)
 
 
-def test_another_plan_is_refused_and_says_what_differs(whole: Path) -> None:
+def test_another_plan_is_refused_with_the_difference(whole: Path) -> None:
     with pytest.raises(RunConflict, match=r"rounds 3 \(not 4\)"):
         run_plan(replace(PLAN, rounds=4), whole, workers=0)
     with pytest.raises(
@@ -232,7 +232,7 @@ def test_a_job_that_fails_once_is_tried_again(tmp_path: Path) -> None:
     assert moody_run(Moody(1), tmp_path / "run") == Tally(done=4, before=0, failed=0)
 
 
-def test_a_job_that_fails_leaves_an_error_row_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_a_failed_job_leaves_an_error_row_and_the_rest_is_run(tmp_path: Path) -> None:
     model = Moody(2)
     assert moody_run(model, tmp_path / "run") == Tally(done=3, before=0, failed=1)
     (error,) = Run.open(tmp_path / "run").sql("select * from errors").to_pylist()
@@ -242,7 +242,7 @@ def test_a_job_that_fails_leaves_an_error_row_and_the_rest_goes_on(tmp_path: Pat
     assert Run.open(tmp_path / "run").sql("select * from errors").num_rows == 0
 
 
-def test_a_worker_that_dies_costs_one_job_at_most(tmp_path: Path) -> None:
+def test_a_worker_that_dies_loses_one_job_at_most(tmp_path: Path) -> None:
     file = tmp_path / "deadly.py"
     file.write_text(
         "import os\n"
@@ -290,7 +290,7 @@ class Recorder(Disc):
         return super().encode(scene)
 
 
-def test_every_scene_is_looked_at_once_for_all_targets_users_and_protocols(tmp_path: Path) -> None:
+def test_every_scene_is_encoded_once_for_all_targets_users_and_protocols(tmp_path: Path) -> None:
     model = Recorder()
     plan = replace(PLAN, segmenters=(Spec("recorder"),))
     run_plan(plan, tmp_path / "run", objects={"recorder": model})
@@ -408,7 +408,7 @@ class Bare:
         return "1"
 
 
-def test_a_scene_without_targets_is_an_error_row_and_the_rest_is_played(tmp_path: Path) -> None:
+def test_a_scene_without_targets_is_an_error_row_and_the_rest_is_run(tmp_path: Path) -> None:
     target = Target("box", Mask.box((8, 8), (2, 2), (6, 6)))
     plan = Plan("noc", (Spec("synthetic-oracle"),), (Spec("bare"),), rounds=1)
     tally = run_plan(plan, tmp_path / "run", objects={"bare": Bare({"a": [], "b": [target]})})
@@ -442,7 +442,7 @@ def test_a_data_set_of_the_wrong_sort_is_refused(
     assert not (tmp_path / "run").exists()
 
 
-def test_measures_of_images_are_left_out_for_volumes_and_refused_when_asked_for(
+def test_measures_of_images_are_left_out_for_volumes_and_refused_if_requested(
     tmp_path: Path,
 ) -> None:
     plan = Plan("noc", (Spec("synthetic-oracle"),), (Spec("mini-volumes"),), rounds=1, limit=1)

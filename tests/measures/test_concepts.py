@@ -133,7 +133,7 @@ def test_masks_on_crowd_regions_count_neither_way() -> None:
     assert score_pair([on_crowd, thing], truths, "published").fp.tolist() == [1] * 10
 
 
-def test_a_tie_goes_to_the_annotator_for_whom_the_answer_was_right() -> None:
+def test_a_tie_prefers_the_annotator_for_whom_the_answer_is_right() -> None:
     far = Mask.box((9, 9), (0, 0), (1, 1)), Mask.box((9, 9), (8, 8), (9, 9))
     nothing = score_pair([far[0]], Truths([]), "corrected", 0)
     something = score_pair([far[0]], Truths([far[1]]), "corrected", 1)
@@ -141,7 +141,7 @@ def test_a_tie_goes_to_the_annotator_for_whom_the_answer_was_right() -> None:
     assert best_annotator([nothing, something], "published").annotator == 0
 
 
-def test_who_answers_nothing_where_there_is_something_has_an_f1_of_zero() -> None:
+def test_no_prediction_for_a_positive_pair_has_an_f1_of_zero() -> None:
     mask = Mask.box((9, 9), (0, 0), (4, 4))
     pairs = [
         score_pair([], Truths([mask]), "corrected"),

@@ -185,7 +185,7 @@ def test_a_mask_that_leaks_across_an_ignored_band_pays_for_the_contour(
     assert judged(disc, full - holes, band) == judged(disc, full, band)
 
 
-def test_a_volume_is_judged_alike_by_one_measure_and_by_many() -> None:
+def test_a_volume_has_equal_scores_from_one_measure_and_from_many() -> None:
     disc, grown, large = discs((9, 64, 64), 15, 19, 27)
     target = Target("disc", disc, ignore=grown - disc)
     judge = judge_by(("nsd", "hd95"), (4.0, 0.5, 0.8))

@@ -130,7 +130,7 @@ def test_federated_rules_lose_proposals_that_have_no_class(files):
     assert lost["ar"] == close(wanted["all"])
 
 
-def test_a_box_beside_a_mask_does_not_change_the_masks_area(files):
+def test_a_box_in_addition_to_a_mask_does_not_change_the_masks_area(files):
     """The evaluators let it: AP of large objects would be 0.488 instead of 0.725."""
     ground_truth, found, expected = files
     boxed = [{**d, "bbox": _box(Mask.from_coco(d["segmentation"]))} for d in found]
@@ -182,7 +182,7 @@ def test_a_class_that_is_not_listed_is_refused():
         ({"bbox": [1, 2]}, "a box is x, y, width, height"),
     ],
 )
-def test_what_is_no_detection_is_refused_in_a_sentence(change, sentence):
+def test_invalid_detections_are_refused_in_a_sentence(change, sentence):
     ground_truth, found = _scene([(0, 0, 9, 9)], [(0, 0, 9, 9)])
     with pytest.raises(BadInput, match=sentence) as caught:
         check_detections(ground_truth, [{**found[0], **change}], "bbox")

@@ -58,7 +58,7 @@ def test_a_sweep_gives_the_measures_of_every_level(levels: Labels, data: st.Data
         np.array([["a"] * 3] * 3),
     ],
 )
-def test_what_is_no_contour_map_is_refused(levels: Labels) -> None:
+def test_invalid_contour_maps_are_refused(levels: Labels) -> None:
     with pytest.raises(BadInput, match="a contour map"):
         Hierarchy.of(levels)
 

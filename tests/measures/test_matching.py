@@ -79,7 +79,7 @@ def test_no_matching_has_more_pairs_nor_as_many_at_less_distance(
     assert (int(paired.sum()), cost) == best(left, right, width, reach_squared)
 
 
-def test_as_many_pairs_as_can_be_come_before_short_distances() -> None:
+def test_the_number_of_pairs_takes_precedence_over_their_distances() -> None:
     # The middle pixel sits on the middle one, but then the outer two would stay alone.
     prediction, ground_truth = np.array([3, 5]), np.array([1, 3])
     assert solve(prediction, ground_truth, 9, 4).tolist() == [0, 1]

@@ -57,7 +57,7 @@ def test_golden_sessions_agree_round_by_round(golden: Path) -> None:
         assert [d[1] for d in drops] == pytest.approx([d[1] for d in listed], abs=1e-12)
 
 
-def test_golden_steps_of_rice_agree_and_its_mistakes_are_mended(golden: Path) -> None:
+def test_golden_steps_of_rice_agree_and_its_mistakes_are_fixed(golden: Path) -> None:
     for case in json.loads((golden / "interaction" / "rice.json").read_text()):
         names = ("ground_truth", "initial", "prediction", "ignore")
         masks = [decoded(case[k], [8, 8]) for k in names]
@@ -85,7 +85,7 @@ def test_a_model_that_never_changes_is_stuck_and_undoes_nothing() -> None:
     assert sum(one.undone for one in found) == 0
 
 
-def test_what_is_to_be_ignored_counts_nowhere() -> None:
+def test_ignored_pixels_count_nowhere() -> None:
     shape, ignore = (8, 8), Mask.box((8, 8), (0, 4), (8, 8))
     stroke = Scribble(((1, 1), (1, 2), (1, 5), (1, 6)))
     half = Mask.box(shape, (0, 0), (3, 4))

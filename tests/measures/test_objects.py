@@ -50,7 +50,7 @@ def test_jaccard_and_f_rise_and_fall_together(ground_truth: Mask, prediction: Ma
 
 
 @given(masks, masks, masks)
-def test_of_two_predictions_both_measures_prefer_the_same(
+def test_both_measures_prefer_the_same_of_two_predictions(
     ground_truth: Mask, a: Mask, b: Mask
 ) -> None:
     assert (iou(ground_truth, a) > iou(ground_truth, b)) == (
@@ -74,9 +74,7 @@ def test_an_object_agrees_with_itself(mask: Mask) -> None:
 
 
 @given(masks, masks, masks)
-def test_what_lies_in_the_void_changes_nothing(
-    ground_truth: Mask, prediction: Mask, void: Mask
-) -> None:
+def test_ignored_pixels_change_nothing(ground_truth: Mask, prediction: Mask, void: Mask) -> None:
     painted = prediction | void
     for measure in (*REGION, morphological_f, object_boundary_f):
         assert measure(ground_truth, prediction, void) == measure(ground_truth, painted, void)

@@ -105,7 +105,7 @@ def test_a_partition_agrees_fully_with_itself(single: list[Labels]) -> None:
 
 
 @given(partitions(2))
-def test_measures_are_symmetric_where_the_literature_says_so(pair: list[Labels]) -> None:
+def test_measures_are_symmetric_where_the_literature_states_it(pair: list[Labels]) -> None:
     forth, back = scores(pair[0], pair[1]), scores(pair[1], pair[0])
     for name in SYMMETRIC:
         assert forth[name] == pytest.approx(back[name], abs=1e-12, nan_ok=True), name
@@ -146,7 +146,7 @@ def test_values_stay_in_their_range(maps: list[Labels]) -> None:
 
 
 @given(partitions(3))
-def test_several_ground_truths_are_averaged_where_the_measure_says_so(maps: list[Labels]) -> None:
+def test_several_ground_truths_are_averaged_if_the_measure_declares_it(maps: list[Labels]) -> None:
     first, second, prediction = maps
     each = scores(first, prediction), scores(second, prediction)
     both = scores([first, second], prediction)
@@ -188,7 +188,7 @@ def test_the_assignment_is_the_same_written_out_and_sparse(pair: list[Labels]) -
     assert measures._best_sparse_assignment(table) == full[chosen].sum()
 
 
-def test_every_pixel_its_own_region_stays_cheap_and_right() -> None:
+def test_a_region_per_pixel_is_scored_fast_and_right() -> None:
     """A table of 150 000 x 2 regions is never written out in full."""
     pixels = np.arange(321 * 481, dtype=np.int32).reshape(321, 481)
     halves = (np.arange(481) >= 240).astype(np.uint8) * np.ones((321, 1), np.uint8)

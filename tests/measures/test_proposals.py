@@ -69,7 +69,7 @@ def test_more_proposals_are_never_worse_and_order_does_not_matter_for_all(
     assert np.array_equal(mixed.best[:, 0], found.best[:, -1])
 
 
-def test_of_equal_proposals_the_earliest_counts() -> None:
+def test_the_earliest_of_equal_proposals_counts() -> None:
     """A small and a large proposal have J = 1/2 of the first object; the sum tells which."""
     frame = (2, 8)
     first, second = Mask.box(frame, (0, 0), (1, 4)), Mask.box(frame, (1, 0), (2, 8))
@@ -80,7 +80,7 @@ def test_of_equal_proposals_the_earliest_counts() -> None:
         assert curve([image], [3]).by_class["thing"][0] == pytest.approx(wanted)
 
 
-def test_the_boundary_version_takes_its_own_best() -> None:
+def test_the_boundary_version_has_its_own_best() -> None:
     square = Mask.box((60, 60), (10, 10), (50, 50))
     proposals = [Mask.box((60, 60), (10, 10), (50, 44)), Mask.box((60, 60), (12, 12), (52, 52))]
     by_boundary = judge([square], proposals, quality=morphological_f)

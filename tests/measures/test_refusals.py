@@ -39,7 +39,7 @@ ANY: Any = "sonud"  # a protocol that somebody misspelt
 
 @pytest.mark.parametrize("side", [3, 7, 10, 33, 57, 100, 321])
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 1.0, 7.3])
-def test_a_map_without_variation_scores_0_whatever_its_size(side: int, value: float) -> None:
+def test_a_map_without_variation_scores_0_for_any_size(side: int, value: float) -> None:
     flat = np.full((side, side + 1), value)
     assert nss([(1, 1), (2, 0)], flat) == 0.0
     assert nss([(1, 1)], flat.astype(np.float32)) == 0.0
@@ -101,7 +101,7 @@ def test_boundary_iou_of_a_volume_is_refused_without_the_kernels_too() -> None:
     assert told.stdout == "refused\n"
 
 
-def test_where_both_bands_are_ignored_the_judged_parts_are_compared() -> None:
+def test_if_both_bands_are_ignored_the_judged_parts_are_compared() -> None:
     ground_truth = Mask.box((60, 60), (2, 2), (20, 20))
     elsewhere = Mask.box((60, 60), (40, 40), (58, 58))
     ignore = (ground_truth | elsewhere) - (

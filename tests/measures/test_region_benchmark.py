@@ -61,7 +61,7 @@ def _prediction_covered(comparison: Comparison) -> float:
     return float(tables[0].prediction_areas @ best)
 
 
-def test_best_lets_every_region_choose_its_own_setting() -> None:
+def test_best_chooses_the_setting_of_every_region() -> None:
     """One setting finds the left region exactly, the other the right one."""
     ground_truth = np.array([[1, 1, 2, 2, 3, 3]])
     settings = [np.array([[1, 1, 2, 2, 2, 2]]), np.array([[1, 1, 1, 1, 2, 2]])]

@@ -29,7 +29,7 @@ def test_with_given_directions_only_a_plateau_pixel_may_differ(golden: Path, key
 
 
 @pytest.mark.parametrize("key", SETTINGS)
-def test_with_its_own_directions_few_pixels_differ(golden: Path, key: str) -> None:
+def test_with_computed_directions_few_pixels_differ(golden: Path, key: str) -> None:
     stored = np.load(golden / "zeroshot" / "edges" / "nms_maps.npz")
     for strengths, expected in zip(stored["maps"], stored[key], strict=True):
         found = suppress(strengths, **SETTINGS[key])

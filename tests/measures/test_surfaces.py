@@ -97,7 +97,7 @@ def test_voxel_surfaces_agree_with_scipy_on_the_whole_volume() -> None:
     assert ours.mean() == pytest.approx((to_prediction.mean() + to_ground_truth.mean()) / 2)
 
 
-def test_a_face_moved_by_one_slice_lies_one_spacing_away() -> None:
+def test_a_face_moved_by_one_slice_is_one_spacing_away() -> None:
     ground_truth = Mask.box((20, 20, 20), (2, 2, 2), (10, 18, 18))
     prediction = Mask.box((20, 20, 20), (2, 2, 2), (11, 18, 18))
     found = surface_distances(ground_truth, prediction, (5.0, 1.0, 1.0))
@@ -106,7 +106,7 @@ def test_a_face_moved_by_one_slice_lies_one_spacing_away() -> None:
     assert nsd(ground_truth, prediction, (5.0, 1.0, 1.0), tolerance_mm=5.0) == 1.0
 
 
-def test_empty_cases_are_what_the_cards_say() -> None:
+def test_empty_cases_are_those_of_the_cards() -> None:
     full, empty = Mask.box((5, 5, 5), (1, 1, 1), (3, 3, 3)), Mask.empty((5, 5, 5))
     for name, both, one in (
         ("nsd", 1.0, 0.0),

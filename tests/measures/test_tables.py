@@ -80,7 +80,7 @@ def test_merging_the_table_equals_counting_merged_labels(
         (np.array([["a"]]), "labels are whole numbers"),
     ],
 )
-def test_what_is_no_label_map_is_refused(labels: Labels, said: str) -> None:
+def test_invalid_label_maps_are_refused(labels: Labels, said: str) -> None:
     with pytest.raises(BadInput, match=said):
         regions(labels)
 

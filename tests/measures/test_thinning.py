@@ -28,7 +28,7 @@ def bits(rows: list[str] | list[list[int]]) -> Bits:
 
 
 @pytest.mark.parametrize("way", [thin, plain_thin])
-def test_all_reference_maps_thin_alike_after_one_round_and_to_the_end(
+def test_all_reference_maps_are_thinned_equally_after_one_round_and_to_the_end(
     golden: Path, way: Callable[..., Bits]
 ) -> None:
     cases = json.loads((golden / "seism" / "thin.json").read_text())["cases"]
@@ -39,7 +39,7 @@ def test_all_reference_maps_thin_alike_after_one_round_and_to_the_end(
         np.testing.assert_array_equal(once, bits(case["out_one_iteration"]), case["name"])
 
 
-def test_edge_maps_of_the_toolbox_thin_alike(golden: Path) -> None:
+def test_edge_maps_of_the_toolbox_are_thinned_equally(golden: Path) -> None:
     stored = np.load(golden / "zeroshot" / "edges" / "thin.npz")
     width = int(stored["shape"][-1])
     given_maps, thinned = (

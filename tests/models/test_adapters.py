@@ -86,7 +86,7 @@ class OfItsImage(Predictor):
         return (self.image == self.image[y, x])[None], np.ones(1)
 
 
-def test_views_of_a_predictor_ask_about_their_own_images() -> None:
+def test_views_of_a_predictor_use_their_own_images() -> None:
     """Slices of a volume are looked at one after the other, and asked about again later."""
     predictor = OfItsImage()
     model = as_model(predictor, "mine")
@@ -233,7 +233,7 @@ def test_a_torch_module_is_refused_with_lines_that_work(tmp_path: Path) -> None:
     assert mask[30, 20]
 
 
-def test_a_class_without_encode_is_told_what_a_model_is(tmp_path: Path) -> None:
+def test_the_error_for_a_class_without_encode_explains_models(tmp_path: Path) -> None:
     (tmp_path / "empty.py").write_text("class Thing:\n    pass\n")
     with pytest.raises(BadInput, match=r"give a function predict\(image, clicks\)"):
         catalogue.models.make(f"{tmp_path}/empty.py:Thing")

@@ -171,7 +171,7 @@ def test_codes_of_distance_that_are_none_are_refused(odd: dict[str, tuple[int, .
         SamVit.sized({"image_encoder.pos_embed": (1, 64, 64, 768)} | odd)
 
 
-def test_what_lies_beside_the_network_is_refused_by_name() -> None:
+def test_tensors_outside_the_network_are_refused_by_name() -> None:
     one = {"model.mask_decoder.iou_token.weight": torch.zeros(1, 256)}
     with pytest.raises(BadWeights, match=r"outside 'model\.': 'loss\.weight'"):
         checkpoints.unwrap(one | {"loss.weight": torch.zeros(2)}, FILE)
@@ -391,7 +391,7 @@ def test_real_weights_give_the_masks_of_the_authors_code(
 
 @pytest.mark.long
 @pytest.mark.usefixtures("encoded_once")
-def test_check_says_what_a_file_is_and_whether_it_predicts_sensibly(
+def test_check_prints_what_a_file_is_and_whether_it_predicts_sensibly(
     tmp_path: Path,
     mobile: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,

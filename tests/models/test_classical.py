@@ -43,7 +43,7 @@ def test_a_negative_prompt_alone_shows_nothing(name: str) -> None:
     assert not encoded.predict([Request((Click((3, 3), positive=False),))])[0].mask()
 
 
-def test_grabcut_starts_from_a_hint_and_from_its_own_memory() -> None:
+def test_grabcut_starts_from_a_hint_and_from_its_state() -> None:
     encoded = GrabCut().encode(SCENE)
     hint = encoded.predict([Request((MaskHint(GROUND_TRUTH),))])[0]
     assert iou(hint.mask()) > 0.9

@@ -103,7 +103,7 @@ class _FaultyEncodedScene:
         ("shown", "candidate 3 is shown"),
     ],
 )
-def test_a_broken_promise_is_named(fault: str, sentence: str) -> None:
+def test_a_broken_rule_is_reported(fault: str, sentence: str) -> None:
     found = check(_Faulty(fault), drawn_scene())
     assert any(sentence in text for text in found), found
 
@@ -112,7 +112,7 @@ def test_the_same_model_without_a_fault_passes() -> None:
     assert check(_Faulty(""), drawn_scene()) == []
 
 
-def test_what_is_no_model_at_all_is_told_what_it_lacks() -> None:
+def test_the_error_for_an_object_that_is_no_model_names_what_it_lacks() -> None:
     assert check(object()) == [  # type: ignore[arg-type]
         "the model has no card; give it a segmeter.ModelCard",
         "the model has no encode(scene)",
@@ -129,7 +129,7 @@ def test_a_view_without_answer_is_named() -> None:
     assert check(Blind()) == ["encode(scene) returns an object without predict(requests)"]  # type: ignore[arg-type]
 
 
-def test_the_command_checks_a_model_of_ones_own(
+def test_the_command_checks_a_custom_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from segmeter.cli.app import Exit
@@ -152,7 +152,7 @@ def test_the_command_checks_a_model_of_ones_own(
     assert "a mask has size (2, 2) in a scene of size (96, 128)" in capsys.readouterr().out
 
 
-def test_an_ability_nobody_knows_is_named() -> None:
+def test_an_unknown_ability_is_named() -> None:
     model = Disc()
     odd = ModelCard("odd", "", frozenset({"telepathy"}))
     object.__setattr__(model, "card", odd)

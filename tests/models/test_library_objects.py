@@ -149,7 +149,7 @@ def test_sam_of_transformers_is_given_with_its_real_processor() -> None:
     assert again[0].mask().shape == given.shape
 
 
-def test_a_model_of_transformers_without_a_known_processor_is_asked_for_one() -> None:
+def test_a_model_of_transformers_without_a_known_processor_needs_one() -> None:
     class Odd:
         def get_image_embeddings(self) -> None: ...
 
@@ -187,7 +187,7 @@ def volume() -> Volume:
 
 
 @pytest.mark.filterwarnings("ignore")  # of MONAI's own
-def test_a_monai_bundle_runs_with_its_own_transforms_inferer_and_network(tmp_path: Path) -> None:
+def test_a_monai_bundle_runs_with_its_transforms_inferer_and_network(tmp_path: Path) -> None:
     bundles = pytest.importorskip("monai.bundle")
     (tmp_path / "inference.json").write_text(json.dumps(BUNDLE))
     torch.manual_seed(0)

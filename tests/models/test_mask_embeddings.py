@@ -103,7 +103,7 @@ def test_neighbours_and_unusual_objects_are_found_kept_and_shown(tmp_path: Path)
     assert "http" not in page.replace("http-equiv", "")
 
 
-def test_what_to_annotate_next_covers_the_data_and_leaves_out_what_is_done() -> None:
+def test_annotate_next_covers_the_data_and_leaves_out_annotated_objects() -> None:
     found, _ = segmeter.embed_masks("colours", "mini", limit=3)
     chosen = found.annotate_next(5)
     assert len(set(chosen)) == 5

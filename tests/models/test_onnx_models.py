@@ -301,7 +301,7 @@ class Nearest(torch.nn.Module):
         return 100 - away.amin(-1)[None, None] + 0 * image.mean()
 
 
-def test_a_click_network_in_one_graph_is_told_its_inputs(tmp_path: Path) -> None:
+def test_the_inputs_of_a_click_network_in_one_graph_are_options(tmp_path: Path) -> None:
     file = tmp_path / "nearest.onnx"
     torch.onnx.export(
         Nearest(),

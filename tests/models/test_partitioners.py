@@ -48,7 +48,7 @@ def test_a_method_covers_the_image_and_repeats_itself(name: str, scene: Scene) -
 
 
 @pytest.mark.parametrize("name", LOOKING)
-def test_a_method_that_looks_finds_four_quarters(name: str, scene: Scene) -> None:
+def test_a_method_that_reads_the_image_finds_four_quarters(name: str, scene: Scene) -> None:
     method = catalogue.methods.make(name)
     found = method.segment(scene)
     if found.levels is not None:

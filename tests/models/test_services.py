@@ -182,7 +182,7 @@ class nnInteractiveRemoteInferenceSession:
 """
 
 
-def test_the_own_server_of_nninteractive_is_used_by_its_client(
+def test_nninteractives_server_is_used_through_its_client(
     odd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Odd.answers = {"/healthz": {"ok": True}}
@@ -213,7 +213,7 @@ def test_the_own_server_of_nninteractive_is_used_by_its_client(
     assert remote.opened == [odd] * 3
 
 
-def test_a_server_of_several_models_is_asked_for_one_by_name(odd: str) -> None:
+def test_one_of_several_models_of_a_server_is_chosen_by_name(odd: str) -> None:
     Odd.answers = {"/info/": {"models": {"a": {"type": "deepgrow"}, "b": {"type": "deepedit"}}}}
     header = SceneHeader("volume", (2, 3, 4))
     volume = Volume("mine", "1", np.zeros((2, 3, 4), np.float32), [], header=header)
@@ -312,7 +312,7 @@ def odd() -> Iterator[str]:
         (None, "hang", "gave no answer in 0.5 seconds"),
     ],
 )
-def test_strange_answers_are_told_in_one_sentence(
+def test_invalid_responses_are_reported_in_one_sentence(
     odd: str, image: Any, predict: Any, sentence: str
 ) -> None:
     scene = Image("drawn", "grey", np.full((20, 30, 3), 99, np.uint8), [])
@@ -362,6 +362,6 @@ def test_addresses_and_protocols_that_cannot_be_are_refused() -> None:
 
 
 @pytest.mark.parametrize("address", ["http://[::1", "http://h:99999", "http://h:x", "http://a b"])
-def test_what_is_no_address_is_refused_in_one_sentence(address: str) -> None:
+def test_invalid_addresses_are_refused_in_one_sentence(address: str) -> None:
     with pytest.raises(BadInput, match="is not an address of a service"):
         _ = ServiceModel(address).card

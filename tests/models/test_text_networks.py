@@ -140,7 +140,7 @@ def test_a_folder_answers_phrases_by_masks_with_scores(name: str, folders: Path)
 
 
 @pytest.mark.parametrize("name", ["clipseg", "grounding-dino", "owlv2"])
-def test_each_image_goes_through_the_vision_network_once(name: str, folders: Path) -> None:
+def test_each_image_is_encoded_by_the_vision_network_once(name: str, folders: Path) -> None:
     model: Any = segmeter.load_model(name, folders, **OPTIONS[name])
     parts = model.parts if name == "clipseg" else model.detector
     counted: list[int] = []

@@ -39,7 +39,7 @@ def test_files_of_several_models_in_one_folder_are_found_by_name(tmp_path: Path)
     assert find("litemedsam", tmp_path).name == "litemedsam.safetensors"
 
 
-def test_a_model_without_weights_says_how_to_get_them(tmp_path: Path) -> None:
+def test_the_error_for_missing_weights_names_how_to_get_them(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="'segmeter fetch sam-vit-b'"):
         catalogue.models.make("sam-vit-b", weights=str(tmp_path))
 
@@ -55,7 +55,7 @@ def test_a_folder_of_many_models_and_a_models_own_folder_are_both_understood(
     assert weights.find("mobile-sam", own / "model.safetensors") == own / "model.safetensors"
 
 
-def test_the_environment_and_the_cache_are_looked_through(
+def test_the_environment_and_the_cache_are_searched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for place in (weights.home(), tmp_path / "named"):
@@ -66,7 +66,7 @@ def test_the_environment_and_the_cache_are_looked_through(
         assert weights.find("mobile-sam") == place / "mobile-sam"
 
 
-def test_a_folder_that_is_named_stands_before_the_environment(
+def test_a_given_folder_takes_precedence_over_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given, around = tmp_path / "given", tmp_path / "around"

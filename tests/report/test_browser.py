@@ -83,7 +83,7 @@ def test_later_clicks_are_not_shown_yet(tab: Any) -> None:
     assert seen == [1]
 
 
-def test_play_can_be_started_and_paused(tab: Any) -> None:
+def test_playback_can_be_started_and_paused(tab: Any) -> None:
     state = "document.querySelector('#replay-1 [data-play]').getAttribute('aria-pressed')"
     tab.click("#replay-1 [data-play]")
     assert tab.run(state) == "true"
@@ -236,7 +236,7 @@ def on_canvas(tab: Any, event: str) -> None:
     tab.run(f"document.querySelector('#slices-1 canvas').dispatchEvent({event}); 0")
 
 
-def test_a_volume_opens_where_most_of_the_ground_truth_lies(tab: Any) -> None:
+def test_a_volume_opens_at_the_slice_with_most_ground_truth(tab: Any) -> None:
     assert slices_state(tab) == ("Axial", 8, 2)
     assert slices_state(tab, "slices-2") == ("Axial", 8, 2)
     said = tab.run("document.querySelector('#slices-1 .where').textContent")

@@ -44,7 +44,7 @@ def page(*blocks: object) -> str:
     return render(Page("t", "s", [], [Section("s", blocks=blocks)]))  # type: ignore[arg-type]
 
 
-def test_the_goal_of_a_replay_stands_clear_of_the_curve() -> None:
+def test_the_goal_label_of_a_replay_does_not_cover_the_curve() -> None:
     mask = Mask.box((20, 20), (2, 2), (9, 9))
     image = Illustration(np.zeros((20, 20, 3), np.uint8))
     frames = [Frame(mask, (), {"IoU": s}) for s in (0.2, 0.6, 0.92)]
@@ -53,14 +53,14 @@ def test_the_goal_of_a_replay_stands_clear_of_the_curve() -> None:
     assert "end" not in label  # the curve ends at the goal, so its name stands at the start
 
 
-def test_dots_are_told_as_their_axes_say() -> None:
+def test_dots_are_described_in_the_units_of_their_axes() -> None:
     percent = Axis("IoU, %", low=0, high=1, percent=True)
     html = page(Chart("c", percent, percent, [Points("p", [0.941], [0.5], ["124080"])]))
     assert "124080: 94.1 %, 50.0 %" in html
     assert "0.941" not in html
 
 
-def test_captions_lose_their_marks_where_they_are_spoken() -> None:
+def test_captions_have_no_markup_for_screen_readers() -> None:
     html = page(Gallery([Illustration(np.zeros((8, 8, 3), np.uint8), "**124080** and clicks")]))
     assert "**" not in html
 
@@ -71,7 +71,7 @@ def test_names_of_guides_are_not_printed_over_each_other() -> None:
     assert len(set(re.findall(r'class="guide-name">(F \d)', html))) == 1
 
 
-def test_a_best_is_marked_only_where_intervals_lie_apart() -> None:
+def test_a_best_is_marked_only_where_intervals_do_not_overlap() -> None:
     def best(*values: Value) -> list[bool]:
         table = Table("t", [Column("v", digits=1, better="lower")], [[v] for v in values])
         return [row[0].best for row in table_view(table).rows]
@@ -105,7 +105,7 @@ def test_one_image_is_one_image(own: Path) -> None:
     assert said.startswith("1 image ")
 
 
-def test_a_page_says_which_benchmark_and_how_much(own: Path, tmp_path: Path) -> None:
+def test_a_page_names_the_benchmark_and_its_size(own: Path, tmp_path: Path) -> None:
     data = Spec("folder", {"path": str(own)})
     run_plan(Plan("noc", (Spec("synthetic-oracle"),), (data,), rounds=2), tmp_path / "r", workers=0)
     write_sections(opened := Run.open(tmp_path / "r"), sections_of(opened))
@@ -115,7 +115,7 @@ def test_a_page_says_which_benchmark_and_how_much(own: Path, tmp_path: Path) -> 
     assert "2 rounds" in html
 
 
-def test_a_run_remembers_where_its_data_lies(own: Path, tmp_path: Path) -> None:
+def test_a_run_stores_the_place_of_its_data(own: Path, tmp_path: Path) -> None:
     plan = Plan("noc", (Spec("synthetic-oracle"),), (Spec("drawn"),))
     with RunFolder.claimed(tmp_path / "run", plan) as folder:
         folder.sign({"command": f"segmeter run noc --data '{own}' -m x"})
@@ -131,7 +131,7 @@ def test_fetch_does_not_point_to_an_option_it_lacks() -> None:
         _explain("grabcut", {})
 
 
-def test_the_click_map_page_knows_the_dark() -> None:
+def test_the_click_map_page_has_a_dark_mode() -> None:
     shown = ShownMap(b"\x89PNG", (4, 4), {"IoU": np.zeros((1, 1))}, (0, 0), 1, (0, 0))
     assert "prefers-color-scheme: dark" in map_page("a map", shown, [])
 
@@ -163,7 +163,7 @@ def test_a_model_without_its_weights_still_has_a_licence_and_a_citation(
         (("camera", "tower"), "mast", "camera, tower"),
     ],
 )
-def test_an_object_that_is_a_number_goes_by_its_class(
+def test_an_object_with_a_number_is_named_by_its_class(
     key: tuple[str, str], label: str, said: str
 ) -> None:
     assert object_title(*key, label) == said

@@ -76,7 +76,7 @@ def test_a_close_image_shows_object_and_clicks_and_stays_inside() -> None:
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.integers(2, 9))
-def test_ticks_are_even_and_lie_inside(low: float, span: float, wanted: int) -> None:
+def test_ticks_are_even_and_inside(low: float, span: float, wanted: int) -> None:
     ticks = round_ticks(low, low + span, wanted)
     assert len(ticks) <= wanted + 2
     assert all(low - 1e-6 * span <= t <= low + span * (1 + 1e-6) for t in ticks)
@@ -197,7 +197,7 @@ def test_rows_named_as_curves_are_keyed_in_their_style() -> None:
     assert "ink" in str(plain[1].strip)
 
 
-def test_each_statistic_is_drawn_on_a_scale_of_its_own_around_zero() -> None:
+def test_each_statistic_is_drawn_on_its_own_scale_around_zero() -> None:
     """Differences of some clicks were dots without intervals on a scale of percent."""
     columns = [Column("statistic"), Column("difference", digits=1, plot=True)]
     rows = [["NoC@90", Value(-2.0, -4.0, -1.0)], ["IoU@1", Value(60.0, 40.0, 90.0)]]
@@ -209,7 +209,7 @@ def test_each_statistic_is_drawn_on_a_scale_of_its_own_around_zero() -> None:
         assert 'class="zero"' in str(row[1].strip)
 
 
-def test_a_log_scale_begins_where_it_is_told() -> None:
+def test_a_log_scale_begins_at_the_given_value() -> None:
     scale = fitted(Axis("x", low=1, scale="log"), [6.0, 100.0], 0.0, 100.0)
     assert scale(1.0) == 0
     assert scale(10.0) == pytest.approx(50)

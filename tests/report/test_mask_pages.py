@@ -90,7 +90,7 @@ def test_sliders_leave_out_what_is_below(page: Any) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_masks_are_said_so(page: Any, scheme: str) -> None:
+def test_missing_masks_are_reported(page: Any, scheme: str) -> None:
     tab = page([], scheme)
     assert tab.run("document.getElementById('count').textContent").startswith("No masks")
     for part in ("list", "controls"):
@@ -116,7 +116,7 @@ def test_the_list_of_images_escapes_names() -> None:
     assert "1 mask<" in text
 
 
-def test_smaller_masks_lie_on_larger_ones_with_a_white_border() -> None:
+def test_smaller_masks_are_drawn_on_larger_ones_with_a_white_border() -> None:
     pixels = np.full((*SHAPE, 3), 100, np.uint8)
     drawn = overlay(
         pixels, [Mask.box(SHAPE, SMALL[:2], SMALL[2:]), Mask.box(SHAPE, LARGE[:2], LARGE[2:])]

@@ -34,7 +34,7 @@ def folder(path: str) -> Spec:
         ([Spec("drawn", {"scenes": 3})], ["drawn"]),
     ],
 )
-def test_a_folder_goes_by_its_last_part(specs: list[Spec], names: list[str]) -> None:
+def test_a_folder_is_named_by_its_last_part(specs: list[Spec], names: list[str]) -> None:
     assert list(display_names(specs).values()) == names
 
 
@@ -79,5 +79,5 @@ def test_a_page_names_the_folder_and_its_provenance_the_whole_spec(
         ("object-2", "sam on bird, object-2"),
     ],
 )
-def test_a_title_says_object_once(target: str, said: str) -> None:
+def test_a_title_has_the_word_object_once(target: str, said: str) -> None:
     assert _title({"model": "sam", "scene": "bird", "target": target}) == said

@@ -79,7 +79,7 @@ def test_nothing_outside_the_file_is_addressed(html: str, read: Reader) -> None:
     assert "default-src 'none'" in html
 
 
-def test_headings_tables_and_images_are_told_to_a_screen_reader(html: str) -> None:
+def test_headings_tables_and_images_are_labelled_for_screen_readers(html: str) -> None:
     levels = [int(level) for level in re.findall(r"<h(\d)", html)]
     assert levels[0] == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))

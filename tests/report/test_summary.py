@@ -120,7 +120,7 @@ def test_every_number_on_the_page_is_in_the_json(
     assert compared == count
 
 
-def test_compare_and_the_page_agree_on_every_verdict(
+def test_compare_and_the_page_agree_on_every_conclusion(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     compare([folder], as_json=True)
@@ -154,7 +154,7 @@ def test_comparisons_fit_a_terminal_of_80_columns(
     ]
 
 
-def test_a_cost_model_of_ones_own_holds_for_page_and_json(
+def test_a_custom_cost_model_applies_to_page_and_json(
     folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     cost = tmp_path / "cost.toml"
@@ -165,7 +165,7 @@ def test_a_cost_model_of_ones_own_holds_for_page_and_json(
     assert "100 s per click" in (tmp_path / "page.html").read_text()
 
 
-def test_what_is_not_known_is_null(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_values_are_null(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = Plan("noc", (Spec("disc"),), (Spec("drawn"),), rounds=1, limit=1)
     run_plan(plan, tmp_path / "run", workers=0)
     clicks = next(r for r in said(tmp_path / "run", capsys) if r["statistic"] == "noc@90")

@@ -93,7 +93,7 @@ def test_a_file_that_an_attribute_names_counts(tmp_path: Path) -> None:
     assert object_fingerprint(model) != before
 
 
-def test_what_holds_a_lock_cannot_be_told() -> None:
+def test_an_object_with_a_lock_has_no_fingerprint() -> None:
     model = Attribute(0.5)
     model.lock = threading.Lock()  # type: ignore[attr-defined]
     assert object_fingerprint(model) == UNKNOWN

@@ -75,7 +75,7 @@ def test_only_what_has_changed_is_copied_again(
     assert not (folder / "x" / "one").exists()
 
 
-def test_a_folder_of_images_at_an_address_is_played(storage: str, tmp_path: Path) -> None:
+def test_a_remote_folder_of_images_is_run(storage: str, tmp_path: Path) -> None:
     put_images(f"{storage}/mine")
     spec = dataset_spec(f"{storage}/mine")
     assert spec == Spec("folder", {"path": f"{storage}/mine"})
@@ -88,7 +88,7 @@ def test_a_folder_of_images_at_an_address_is_played(storage: str, tmp_path: Path
     assert catalogue.datasets.make(spec).card.name == "mine"
 
 
-def test_protocol_a_run_asks_no_storage(storage: str) -> None:
+def test_a_run_with_protocol_a_needs_no_storage(storage: str) -> None:
     """Somebody else's run could name any address: only a copy made before is looked at."""
     put(storage, "one", b"1")
     with received(), pytest.raises(NotFound, match="is not copied"):

@@ -28,7 +28,7 @@ def test_cores_that_are_closed_to_the_process_do_not_count() -> None:
     assert usable_cores() == len(allowed)
 
 
-def test_where_nothing_is_closed_all_cores_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_restrictions_all_cores_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     for said, counted in ((6, 6), (None, 1)):
         monkeypatch.setattr(os, "cpu_count", lambda said=said: said)

@@ -15,7 +15,7 @@ from segmeter.runtime.workers_and_devices import PrewarmedWorkers, end_all
 from ..forking import Interpreter
 
 
-def test_a_process_that_waits_does_what_it_is_told() -> None:
+def test_a_prewarmed_process_runs_its_work() -> None:
     prewarmed = PrewarmedWorkers(1)
     waiting = prewarmed._waiting[0].process
     taken = prewarmed.taken(0)
@@ -26,7 +26,7 @@ def test_a_process_that_waits_does_what_it_is_told() -> None:
     taken.pipe.close()
 
 
-def test_those_that_nobody_took_or_that_died_are_ended() -> None:
+def test_unused_and_dead_workers_are_ended() -> None:
     prewarmed = PrewarmedWorkers(2)
     dead, spare = prewarmed._waiting[0].process, prewarmed._waiting[1].process
     dead.kill()

@@ -44,7 +44,7 @@ def test_few_images_are_tested_by_all_sign_patterns() -> None:
     assert permutation_p(sums) == far / 32
 
 
-def test_the_test_errs_as_often_as_it_says_when_models_are_alike() -> None:
+def test_the_test_has_its_nominal_error_rate_under_the_null() -> None:
     rng = np.random.default_rng(11)
     p_values = [permutation_p(rng.standard_t(3, size=20), flips=499, seed=k) for k in range(400)]
     assert 0.02 <= np.mean(np.array(p_values) <= 0.05) <= 0.085

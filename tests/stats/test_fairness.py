@@ -105,7 +105,7 @@ def test_three_groups_are_corrected_together():
     assert found[1].p_holm == pytest.approx(min(3 * found[1].p, 1), rel=0.5)
 
 
-def test_who_has_no_group_is_left_out():
+def test_people_without_a_group_are_left_out():
     made = group_means([1.0, 2.0, 30.0], ["a", "a", None], [0, 1, 2])
     assert [(m.group, m.interval.value, m.targets) for m in made] == [("a", 1.5, 2)]
     assert group_differences([1.0, 2.0], ["a", "a"], [0, 1]) == []

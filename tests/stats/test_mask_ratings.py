@@ -252,7 +252,7 @@ def test_alpha_is_that_of_the_krippendorff_package(level: Any) -> None:
     assert found.low < found.value < found.high
 
 
-def test_alpha_is_that_of_krippendorffs_own_example() -> None:
+def test_alpha_equals_krippendorffs_example() -> None:
     """Krippendorff 2011, 'Computing Krippendorff's alpha-reliability', data of section C."""
     rows = [
         [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],

@@ -91,7 +91,7 @@ def test_a_round_without_a_value_never_reaches_a_goal() -> None:
     assert rounds_to(curve, 0.8)[0] == 2
 
 
-def test_a_round_that_was_not_played_is_refused() -> None:
+def test_a_round_that_was_not_run_is_refused() -> None:
     with pytest.raises(BadInput, match="round 4 was not run"):
         at_round(np.zeros((2, 3)), 4)
 
@@ -106,7 +106,7 @@ def test_the_restricted_mean_is_the_area_above_the_success_curve(
 
 
 @given(curves_of_any_kind)
-def test_areas_are_those_of_numpy_and_lie_within_the_curve(curves: np.ndarray) -> None:
+def test_areas_equal_numpys_and_are_within_the_curve(curves: np.ndarray) -> None:
     area = area_under(curves)
     assert (area >= curves.min(axis=1) - 1e-9).all()
     assert (area <= curves.max(axis=1) + 1e-9).all()

@@ -140,7 +140,7 @@ def test_one_job_is_read_out_of_a_pack(here: RunFolder) -> None:
         here.rows(replace(jobs(here)[0], scene="099").id)
 
 
-def test_packs_are_made_while_jobs_are_played(
+def test_job_files_are_compacted_while_jobs_run(
     loose: Path, storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
@@ -305,7 +305,7 @@ def test_jobs_of_an_unreadable_pack_are_counted_without_the_data(
     assert "the same command runs the jobs left out again" in str(table)
 
 
-def test_a_run_of_a_benchmark_that_is_not_installed_can_be_asked(here: RunFolder) -> None:
+def test_a_run_of_a_benchmark_that_is_not_installed_can_be_queried(here: RunFolder) -> None:
     before = facts(here)
     here.place.put("plan.json", replace(PLAN, benchmark="not-installed").to_json().encode())
     assert facts(here).to_pylist() == before.to_pylist()
@@ -313,7 +313,9 @@ def test_a_run_of_a_benchmark_that_is_not_installed_can_be_asked(here: RunFolder
 
 
 @pytest.mark.parametrize("harm", ["cut", "empty", "text"])
-def test_a_pack_without_a_footer_is_named_and_played_again(here: RunFolder, harm: str) -> None:
+def test_a_compacted_file_without_a_footer_is_reported_and_rerun(
+    here: RunFolder, harm: str
+) -> None:
     compact(here, loose=1)
     name = here.layout().compacted_files[0].name
     content = here.place.read(f"jobs/{name}")
@@ -332,7 +334,7 @@ def weighted(fingerprint: str) -> Disc:
     return Weighted()
 
 
-def test_packed_jobs_of_other_weights_are_refused_and_played_anew_one_by_one(storage: str) -> None:
+def test_compacted_jobs_of_other_weights_are_refused_and_rerun_one_by_one(storage: str) -> None:
     """Half of a compacted file is stale: that half is played anew, the other is left alone."""
     plan = replace(PLAN, segmenters=(Spec("weighted"),), limit=2)
     run_plan(plan, storage, objects={"weighted": weighted("a" * 32)})

@@ -99,7 +99,7 @@ def test_an_older_copy_over_a_newer_one_takes_nothing_away(old: Path, new: Path)
     assert facts(new).equals(want)
 
 
-def test_a_newer_file_of_its_own_goes_before_a_pack(old: Path, plain: Path) -> None:
+def test_a_newer_job_file_takes_precedence_over_a_compacted_file(old: Path, plain: Path) -> None:
     """Jobs were run again with a user more, and are not compacted yet."""
     newer = Path(shutil.copytree(plain, old.parent / "newer"))
     run_plan(WIDE, newer, workers=0, add=True)
@@ -136,7 +136,7 @@ def test_packs_that_share_some_jobs_give_each_row_once(plain: Path, tmp_path: Pa
     assert run_plan(PLAN, out, workers=0) == Tally(0, JOBS, 0)
 
 
-def test_a_copy_stands_in_for_a_damaged_compacted_file(old: Path, plain: Path) -> None:
+def test_a_copy_replaces_a_damaged_compacted_file(old: Path, plain: Path) -> None:
     """After a kill between writing a file and removing the files it was made of."""
     want = facts(plain)
     shutil.copytree(plain / "jobs", old / "jobs", dirs_exist_ok=True)

@@ -113,7 +113,7 @@ def test_a_damaged_part_is_left_out_of_a_report_and_named(
 
 
 @pytest.mark.parametrize("harm", HARM)
-def test_a_damaged_part_is_set_aside_and_its_job_played_again(
+def test_a_damaged_job_file_is_quarantined_and_its_job_rerun(
     harm: Callable[[Path], None], run: Path
 ) -> None:
     said: list[str] = []
@@ -180,7 +180,7 @@ def test_stray_files_are_ignored(run: Path, played: Path, typed: Typed) -> None:
     assert run_plan(RunFolder(run).plan, run, workers=0) == Tally(0, 4, 0)
 
 
-def test_what_a_kill_leaves_is_removed_by_the_next_command(run: Path) -> None:
+def test_remains_of_a_kill_are_removed_by_the_next_command(run: Path) -> None:
     left = [run / place / ".open-0123" for place in ("", "jobs")]
     for file in left:
         file.write_bytes(b"half")
@@ -188,7 +188,7 @@ def test_what_a_kill_leaves_is_removed_by_the_next_command(run: Path) -> None:
     assert not [file for file in left if file.exists()]
 
 
-def test_a_run_killed_while_its_plan_was_written_goes_on(played: Path, tmp_path: Path) -> None:
+def test_a_run_killed_while_its_plan_was_written_resumes(played: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     out.mkdir()
     for name in (".lock", ".open-0123", ".DS_Store"):

@@ -98,7 +98,7 @@ def test_trust_runs_the_file(run: Path, tmp_path: Path, typed: Typed) -> None:
     assert mark.exists()
 
 
-def test_a_column_cannot_speak_sql(run: Path, tmp_path: Path, typed: Typed) -> None:
+def test_a_column_name_cannot_inject_sql(run: Path, tmp_path: Path, typed: Typed) -> None:
     secret = tmp_path / "secret.csv"
     secret.write_text("a\n1\n")
     table = pq.read_table(first_part(run))
@@ -200,7 +200,7 @@ def test_a_part_or_page_that_is_a_link_is_not_followed(
 
 
 @pytest.mark.parametrize("name", ["plan.json", "provenance.json"])
-def test_a_pipe_in_place_of_a_file_is_not_waited_for(name: str, run: Path, typed: Typed) -> None:
+def test_a_pipe_instead_of_a_file_does_not_block(name: str, run: Path, typed: Typed) -> None:
     (run / name).unlink()
     os.mkfifo(run / name)
     code, _, err = typed("report", run)
@@ -219,7 +219,7 @@ def test_glob_characters_in_a_name_are_characters(played: Path, tmp_path: Path) 
     assert count == [{"n": 1}]
 
 
-def test_images_are_shown_only_of_the_data_that_was_played_on(
+def test_images_are_shown_only_of_the_data_of_the_run(
     run: Path, tmp_path: Path, typed: Typed
 ) -> None:
     """A run cannot name a private folder and have its images put into a page."""

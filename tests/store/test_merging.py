@@ -73,7 +73,7 @@ def test_runs_of_one_plan_are_joined(halves: tuple[Path, Path], whole: Path, sto
     assert (again.jobs, again.twice) == (0, 8)
 
 
-def test_the_command_says_what_it_took(
+def test_the_command_prints_what_it_used(
     halves: tuple[Path, Path], tmp_path: Path, typed: Typed
 ) -> None:
     code, out, err = typed("merge", tmp_path / "all", *halves)
@@ -92,7 +92,7 @@ def test_the_command_says_what_it_took(
     assert "is one of the runs" in err
 
 
-def test_shares_are_played_apart_and_joined(whole: Path, tmp_path: Path, typed: Typed) -> None:
+def test_shards_are_run_separately_and_merged(whole: Path, tmp_path: Path, typed: Typed) -> None:
     words = ("run", "noc", "-m", "disc", "-m", "synthetic-noisy", "-d", "drawn", "--rounds", 2,
              "--limit", 3, "--workers", 0)  # fmt: skip
     for k in (1, 2):
@@ -202,7 +202,7 @@ def test_damaged_parts_are_left_out_and_named(
     assert out.splitlines()[-1].startswith("5 jobs")
 
 
-def test_a_strangers_run_runs_nothing_and_leads_nowhere(
+def test_a_received_run_executes_and_contacts_nothing(
     halves: tuple[Path, Path], tmp_path: Path, typed: Typed
 ) -> None:
     mark = tmp_path / "mark"

@@ -61,18 +61,18 @@ def ordered(text: str) -> bool:
     return bool(ONE_ROW.search(text)) or " order by " in outer.replace("(order by", "")
 
 
-def test_every_query_says_in_which_order_its_rows_come() -> None:
+def test_every_query_orders_its_rows() -> None:
     loose = {place: text for place, text in queries() if not ordered(text)}
     assert {p: t for p, t in loose.items() if not p.startswith(VIEWS)} == {}
     assert len(queries()) > 25  # they are found at all
 
 
-def test_no_query_takes_whatever_value_comes_first() -> None:
+def test_no_query_takes_an_arbitrary_value() -> None:
     """`any_value` and `first` follow the threads where rows disagree."""
     assert [p for p, t in queries() if re.search(r"any_value\(|\bfirst\(|\blast\(", t)] == []
 
 
-def test_no_sum_of_numbers_follows_the_threads() -> None:
+def test_no_sum_depends_on_the_number_of_threads() -> None:
     """Means and sums of fractions are taken over ordered lists; those of counts are exact."""
     exact = r"\{\}|inherited|list_sum\(prompts_outside_input|len\(|case when prompt is null then 0"
     counted = re.compile(rf"(?<!_)(?:avg|sum)\((?!{exact})")
@@ -152,7 +152,7 @@ def test_sessions_do_not_depend_on_the_order_of_rows(how: str) -> None:
     ("rounds", "why"),
     [([1, 2, 2], "two rows have the same key"), ([1, 3, 4], "some of its rounds are missing")],
 )
-def test_wrong_rounds_are_found_beside_right_ones(rounds: list[int], why: str) -> None:
+def test_wrong_rounds_are_found_among_right_ones(rounds: list[int], why: str) -> None:
     rows = [
         {"model": "m", "dataset": "d", "scene": "s", "target": target, "user": "u"}
         | {"protocol": "corrected", "round": k, "iou": 0.5, "kinds": "click", "file_": 0}

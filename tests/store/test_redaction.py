@@ -98,5 +98,5 @@ def test_a_plan_with_keys_is_refused(tmp_path: Path) -> None:
         ("-d 'folder?path=x&key=ab'", "-d 'folder?path=x&key=***'"),
     ],
 )
-def test_what_is_blotted_out(text: str, shown: str) -> None:
+def test_redacted_texts(text: str, shown: str) -> None:
     assert redacted(text) == shown

@@ -68,7 +68,7 @@ def test_another_plan_is_refused_there_too(address: str) -> None:
         run_plan(replace(PLAN, limit=1, rounds=3), address, workers=0)
 
 
-def test_a_damaged_part_there_is_set_aside(address: str) -> None:
+def test_a_damaged_job_file_there_is_quarantined(address: str) -> None:
     run_plan(PLAN, address, executor="inline")
     folder = RunFolder(address)
     name = f"jobs/{min(folder.finished())}.parquet"
@@ -77,7 +77,7 @@ def test_a_damaged_part_there_is_set_aside(address: str) -> None:
     assert run_plan(PLAN, address, executor="inline") == Tally(done=1, before=3, failed=0)
 
 
-def test_a_job_that_fails_leaves_an_error_row_there_and_the_rest_goes_on(
+def test_a_failed_job_leaves_an_error_row_there_and_the_rest_is_run(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cause lies outside of the model, which stays the same: another would be refused."""
@@ -100,7 +100,7 @@ def test_a_job_that_fails_leaves_an_error_row_there_and_the_rest_goes_on(
     assert not Run.open(address).sql("from errors").num_rows
 
 
-def test_a_run_killed_on_s3_goes_on_with_the_same_rows(
+def test_a_run_killed_on_s3_resumes_with_the_same_rows(
     s3: str, played: Path, python: Interpreter
 ) -> None:
     """It is killed once a job file is there; the dead one's lease bars nobody."""
@@ -141,7 +141,7 @@ def test_a_write_that_is_broken_off_loses_one_job_at_most(
     assert facts(address) == facts(played)
 
 
-def test_what_a_removed_run_left_does_not_bar_its_address(address: str) -> None:
+def test_remains_of_a_removed_run_do_not_block_its_address(address: str) -> None:
     run_plan(PLAN, address, executor="inline")
     RunFolder(address).place.remove("plan.json")
     assert run_plan(PLAN, address, executor="inline") == Tally(done=4, before=0, failed=0)

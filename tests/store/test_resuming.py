@@ -53,9 +53,7 @@ def lose_a_part(out: str) -> None:
     folder.place.remove(f"jobs/{min(folder.finished())}.parquet")
 
 
-def test_a_changed_source_is_refused_and_played_anew_when_asked(
-    tmp_path: Path, storage: str
-) -> None:
+def test_a_changed_source_is_refused_and_rerun_on_request(tmp_path: Path, storage: str) -> None:
     plan, out = with_file(tmp_path, 5), storage
     run_plan(plan, out, workers=0)
     first = Run.open(out).sql("select avg(iou) as iou from rows").to_pylist()
@@ -79,7 +77,7 @@ def test_changed_weights_are_refused_before_the_first_job(storage: str) -> None:
     assert again == Tally(done=2, before=0, failed=0)
 
 
-def test_a_job_that_is_played_anew_forgets_its_scores(storage: str) -> None:
+def test_a_rerun_job_drops_its_scores(storage: str) -> None:
     from segmeter.engine.scoring import score_run
     from segmeter.runtime.remote_files import Roots
 
@@ -91,7 +89,7 @@ def test_a_job_that_is_played_anew_forgets_its_scores(storage: str) -> None:
     assert score_run(out, "dice", Roots()) == 2
 
 
-def test_of_two_plans_for_one_folder_one_is_refused(tmp_path: Path) -> None:
+def test_one_of_two_plans_for_one_folder_is_refused(tmp_path: Path) -> None:
     """The plan is written under the lock: no pair of plans is accepted by chance."""
     for attempt in range(20):
         out, plans = tmp_path / str(attempt), [PLAN, replace(PLAN, seed=1)]
@@ -129,7 +127,7 @@ def test_a_folder_removed_in_mid_run_stops_it_and_can_be_used_again(tmp_path: Pa
     assert run_plan(plan, out, objects={"disc2": Disc()}).done == 2
 
 
-def test_what_a_removed_run_left_does_not_bar_its_folder(tmp_path: Path) -> None:
+def test_remains_of_a_removed_run_do_not_block_its_folder(tmp_path: Path) -> None:
     run_plan(PLAN, tmp_path / "run", workers=0)
     (tmp_path / "run" / "plan.json").unlink()
     assert run_plan(PLAN, tmp_path / "run", workers=0) == Tally(done=2, before=0, failed=0)

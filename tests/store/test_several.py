@@ -113,7 +113,7 @@ def test_comparing_old_with_new_keeps_the_order_in_which_they_are_named(
     assert forth.summary()[0].model == old
 
 
-def test_models_of_unknown_weights_are_told_apart_by_their_results(tmp_path: Path) -> None:
+def test_models_of_unknown_weights_are_distinguished_by_their_results(tmp_path: Path) -> None:
     for name, radius in (("a", 9), ("same", 9), ("b", 14)):
         run_plan(WEIGHTED, tmp_path / name, objects={"weighted": Weighted("", radius)})
     opened = Run.open([tmp_path / name for name in ("a", "same", "b")])

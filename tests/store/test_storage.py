@@ -38,7 +38,7 @@ def remote(address: str) -> RemotePlace:
     return RemotePlace(address)
 
 
-def test_what_is_put_is_listed_and_read(place: Place) -> None:
+def test_stored_files_are_listed_and_read(place: Place) -> None:
     place.begin()
     assert place.files("jobs") == []
     place.put("jobs/b", b"two")
@@ -119,7 +119,7 @@ def test_a_file_above_its_limit_is_not_read(place: Place) -> None:
         {"until": "never"},
     ],
 )
-def test_a_lease_that_is_over_or_damaged_bars_nobody(lease: Any, remote: RemotePlace) -> None:
+def test_an_expired_or_damaged_lease_blocks_no_one(lease: Any, remote: RemotePlace) -> None:
     remote.begin()
     remote.put(LEASE, json.dumps(lease).encode())
     with file_lease(remote):
@@ -145,7 +145,7 @@ def test_the_lease_of_a_dead_process_of_this_machine_is_over(remote: RemotePlace
         assert json.loads(remote.read(LEASE))["process"] == os.getpid()
 
 
-def test_a_lease_that_somebody_else_has_taken_is_lost(
+def test_a_lease_taken_by_another_process_is_lost(
     remote: RemotePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_lock, "_SECONDS", 0.02)
@@ -182,7 +182,7 @@ def test_a_storage_that_fails_for_a_while_costs_no_lease(monkeypatch: pytest.Mon
         lease.check()
 
 
-def test_of_many_who_want_a_lease_one_gets_it(address: str) -> None:
+def test_only_one_of_many_requests_gets_a_lease(address: str) -> None:
     """Each opens the address anew, as processes on several machines do."""
     gate, got = threading.Barrier(8), []
 
@@ -260,7 +260,7 @@ def test_a_full_disk_leaves_nothing_half_written(
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["a", "run"]
 
 
-def test_a_full_disk_while_exporting_is_said(
+def test_a_full_disk_while_exporting_is_reported(
     run: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(handle: int) -> None:

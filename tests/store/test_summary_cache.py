@@ -86,7 +86,7 @@ def test_cached_numbers_are_the_numbers(run: Path) -> None:
     assert first.state() == again.state()
 
 
-def test_numbers_that_somebody_put_into_the_run_are_not_taken(run: Path) -> None:
+def test_numbers_inserted_into_the_run_are_ignored(run: Path) -> None:
     true = numbers(run)
     (run / "kept").mkdir()
     for name in ("summary.json", "sessions.arrow", "contents.arrow"):
@@ -127,7 +127,7 @@ def test_the_cache_of_one_run_is_not_taken_for_another(run: Path, tmp_path: Path
     assert numbers(other) != whole
 
 
-def test_a_subset_of_targets_has_numbers_of_its_own(run: Path) -> None:
+def test_a_subset_of_targets_has_its_numbers(run: Path) -> None:
     opened = Run.open(run)
     whole = numbers(run)
     (first, *_) = opened.sql("select dataset, scene, target from sessions").to_pylist()
@@ -137,7 +137,7 @@ def test_a_subset_of_targets_has_numbers_of_its_own(run: Path) -> None:
     assert str(part[0]) not in whole
 
 
-def test_where_nothing_can_be_cached_numbers_are_computed_all_the_same(
+def test_numbers_are_computed_even_if_nothing_can_be_cached(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")

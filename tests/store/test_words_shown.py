@@ -35,7 +35,7 @@ def test_markdown_holds_no_html_and_no_link() -> None:
     assert "\x1b" not in to_latex(Table("t", [Column("a")], [[text]]))
 
 
-def test_a_terminal_is_told_nothing_to_obey() -> None:
+def test_no_control_sequence_reaches_a_terminal() -> None:
     assert printable("a\x1b[2J\x07\u202eb\nc") == "a\\x1b[2J\\x07\\u202eb\nc"
 
 

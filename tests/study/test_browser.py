@@ -407,7 +407,7 @@ def test_a_person_segments_with_a_model_until_content(
     assert chromium.complaints == []
 
 
-def test_without_a_connection_nobody_begins_and_nothing_is_lost(
+def test_without_a_connection_no_one_begins_and_nothing_is_lost(
     begin: Callable[..., RunningStudy], listening: Callable[[Any], Any], chromium: Any
 ) -> None:
     """Images, then an answer, do not come through; the page says so and sends them again."""
@@ -659,7 +659,7 @@ def test_every_step_of_a_scale_can_be_touched(
         assert ends.split("\n") == ["1 very low", "21 very high"]
 
 
-def test_while_others_hold_all_places_the_page_says_so_and_looks_again(
+def test_while_all_places_are_taken_the_page_says_so_and_retries(
     begin: Callable[..., RunningStudy],
     listening: Callable[[Any], Any],
     chromium: Any,

@@ -126,7 +126,7 @@ def test_a_backup_of_a_running_study_is_consistent(
     assert answers_in(open_engine(f"sqlite:///{tmp_path}/last.db")) == 10
 
 
-def test_commands_beside_a_running_server_lose_and_double_nothing(
+def test_commands_during_a_running_server_lose_and_double_nothing(
     begin: Callable[..., RunningStudy], visit: Any, tmp_path: Path
 ) -> None:
     """Other processes open the same database, invite and withdraw while people answer."""
@@ -201,7 +201,7 @@ def test_an_invitation_stays_used_when_its_person_withdraws(
     assert not study.may_join(token)
 
 
-def test_a_late_batch_goes_back_and_its_places_with_it(
+def test_a_late_batch_and_its_places_are_returned(
     begin: Callable[..., RunningStudy], visit: Any
 ) -> None:
     study = begin()
@@ -216,7 +216,7 @@ def test_a_late_batch_goes_back_and_its_places_with_it(
     check_counters(study.database.engine)
 
 
-def test_nobody_sees_an_image_twice_and_cells_fill_evenly(
+def test_no_participant_sees_an_image_twice_and_cells_fill_evenly(
     begin: Callable[..., RunningStudy], visit: Any
 ) -> None:
     """Eleven images: a person gets ten, then one, then nothing."""
@@ -257,7 +257,7 @@ def test_texts_and_wanted_answers_may_change_while_a_study_runs_and_its_design_m
         begin('kind = "clicks"\ntitle = "One"\nseed = 4')
 
 
-def test_what_was_withdrawn_is_not_left_in_the_files(
+def test_withdrawn_answers_are_removed_from_the_files(
     begin: Callable[..., RunningStudy], visit: Any, tmp_path: Path
 ) -> None:
     study = begin()

@@ -100,7 +100,7 @@ def task_of(study: RunningStudy, trial: dict[str, Any]) -> Any:
         return connection.execute(asked).mappings().one()
 
 
-def test_a_simulated_person_in_the_study_plays_what_the_benchmark_plays(
+def test_a_simulated_person_in_the_study_repeats_the_benchmarks_session(
     begin: Callable[..., RunningStudy], visit: Any
 ) -> None:
     study = begin(PLAN)
@@ -215,7 +215,7 @@ def test_people_and_a_simulated_user_are_compared_on_volumes(
 
 
 @pytest.mark.usefixtures("encoded_once")
-def test_people_simulated_at_the_server_play_what_run_noc_plays_with_mobilesam(
+def test_people_simulated_at_the_server_repeat_run_noc_with_mobilesam(
     begin: Callable[..., RunningStudy], visit: Any, tmp_path: Path, real_weights: Path
 ) -> None:
     """The user sees the server's masks only; its clicks and scores are those of the run."""
@@ -288,7 +288,7 @@ def test_a_click_on_an_encoded_image_does_not_wait_for_another_image(
     assert step(person, second, 1, 100.5, 100.5).status_code == 200
 
 
-def test_a_session_goes_on_after_the_server_was_restarted(
+def test_a_session_continues_after_a_server_restart(
     begin: Callable[..., RunningStudy], visit: Any
 ) -> None:
     study = begin(PLAN)

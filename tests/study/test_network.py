@@ -53,7 +53,7 @@ def behind(study: RunningStudy, peer: str) -> TestClient:
 
 
 @pytest.mark.usefixtures("still")
-def test_people_behind_a_trusted_proxy_are_told_apart(study: RunningStudy) -> None:
+def test_people_behind_a_trusted_proxy_are_distinguished(study: RunningStudy) -> None:
     http = behind(study, "10.0.0.1")
     for person in ("1.1.1.1", "2.2.2.2"):
         headers = {"x-forwarded-for": person, "x-forwarded-proto": "https"}
@@ -68,7 +68,7 @@ def test_people_behind_a_trusted_proxy_are_told_apart(study: RunningStudy) -> No
 
 
 @pytest.mark.usefixtures("still")
-def test_nobody_else_can_pretend_to_be_a_proxy(study: RunningStudy) -> None:
+def test_only_trusted_proxies_are_believed(study: RunningStudy) -> None:
     http = behind(study, "6.6.6.6")
     answers = [
         http.get("/withdraw", headers={"x-forwarded-for": f"1.1.1.{k}"}).status_code
@@ -103,7 +103,7 @@ def test_a_class_behind_one_address_may_join_at_once(study: RunningStudy) -> Non
 
 
 @pytest.mark.parametrize("host", ["evil.example", 'a"><script>alert(1)</script>', "[::1]:80"])
-def test_a_false_host_moves_nobody_elsewhere(study: RunningStudy, visit: Any, host: str) -> None:
+def test_a_false_host_header_redirects_no_one(study: RunningStudy, visit: Any, host: str) -> None:
     person = visit(study).join()
     page = person.http.get("/work", headers={"host": host})
     assert "evil.example" not in page.text
@@ -157,7 +157,7 @@ def test_bodies_that_no_page_would_send_are_refused(
     assert person.http.post(path, content=raw, headers=headers).status_code in (400, 422)
 
 
-def test_strange_secrets_are_refused_and_break_nothing(study: RunningStudy, visit: Any) -> None:
+def test_invalid_secrets_are_refused_and_break_nothing(study: RunningStudy, visit: Any) -> None:
     person = visit(study).join()
     headers = {b"x-segmeter-token": "ü".encode()}
     assert person.http.post("/api/batch", headers=headers).status_code == 403

@@ -38,7 +38,7 @@ def test_people_find_their_code_where_they_delete_their_answers(
     assert 'name="code" value=""' in visit(study).http.get("/withdraw").text
 
 
-def test_the_session_is_forgotten_under_a_path_of_its_own(
+def test_the_session_cookie_is_deleted_under_its_path(
     begin: Callable[..., RunningStudy], visit: Any
 ) -> None:
     study = begin()
@@ -130,14 +130,14 @@ def test_names_that_the_data_lacks_are_refused(
     assert not str(error.value).endswith(";")
 
 
-def test_a_model_that_is_not_there_is_named_before_anybody_comes(
+def test_a_missing_model_is_reported_before_participants_come(
     begin: Callable[..., RunningStudy], tmp_path: Path
 ) -> None:
     with pytest.raises(SegmeterError, match="no model 'dics'; did you mean 'disc'"):
         begin('kind = "interact"\n[design]\nmodels = ["dics"]')
 
 
-def test_people_with_a_phone_are_told_to_tap(
+def test_participants_with_a_phone_are_instructed_to_tap(
     begin: Callable[..., RunningStudy], visit: Any
 ) -> None:
     study = begin()

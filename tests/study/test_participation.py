@@ -99,7 +99,7 @@ def play(study: RunningStudy, person: Any) -> Any:
 # Consent
 
 
-def test_built_in_sections_of_the_consent_stay_beside_the_plans_own(
+def test_built_in_sections_of_the_consent_are_kept_in_addition_to_the_plans(
     begin: Callable[..., RunningStudy], visit: Any
 ) -> None:
     texts = '[texts]\nconsent = "We study clicks. [More](https://example.org)\\n\\n- one\\n- two"\n'
@@ -124,7 +124,7 @@ def test_every_box_of_the_consent_must_be_ticked(
 
 
 @pytest.mark.parametrize(("state", "said"), [("closed", "has ended"), ("paused", "paused")])
-def test_nobody_consents_to_a_study_that_takes_no_answers(
+def test_a_closed_study_accepts_no_consent(
     begin: Callable[..., RunningStudy], visit: Any, state: str, said: str
 ) -> None:
     study = begin(plan())
@@ -243,7 +243,7 @@ def test_every_platform_gets_its_codes_and_its_way_back(
         assert return_link(recruiting, outcome, json.dumps(ids)) == wanted
 
 
-def test_identifiers_leave_the_study_only_where_asked_for(
+def test_identifiers_are_exported_only_on_request(
     begin: Callable[..., RunningStudy], visit: Any, tmp_path: Path
 ) -> None:
     study = begin(plan(more='[recruiting]\nplatform = "sona"\n'))
@@ -368,7 +368,7 @@ def test_latin_squares_are_balanced(size: int) -> None:
     assert len(set(follows.values())) == 1
 
 
-def test_more_answers_can_be_asked_for_later(
+def test_more_answers_can_be_requested_later(
     begin: Callable[..., RunningStudy], visit: Any
 ) -> None:
     study = begin(plan(per_cell=1))

@@ -40,7 +40,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("text", "sentence"), FAULTS.items())
-def test_a_fault_is_said_in_one_sentence(text: str, sentence: str) -> None:
+def test_a_fault_is_reported_in_one_sentence(text: str, sentence: str) -> None:
     with pytest.raises(BadInput) as said:
         parse_plan(text, Path())
     assert sentence in str(said.value)
@@ -88,7 +88,7 @@ def test_the_hash_changes_with_every_letter() -> None:
     assert parse_plan(one, Path()).hash != parse_plan(other, Path()).hash
 
 
-def test_a_language_of_ones_own_is_one_file(tmp_path: Path) -> None:
+def test_a_custom_language_is_one_file(tmp_path: Path) -> None:
     english = (files("segmeter.study") / "words" / "en.toml").read_text("utf-8")
     (tmp_path / "fr.toml").write_text(english.replace('"Start"', '"Commencer"'), "utf-8")
     text = 'kind = "clicks"\nlanguages = ["fr", "en"]\nwords = "."'
@@ -102,7 +102,7 @@ def test_a_language_of_ones_own_is_one_file(tmp_path: Path) -> None:
         read_words(parse_plan(text, tmp_path))
 
 
-def test_both_shipped_languages_say_everything() -> None:
+def test_both_shipped_languages_are_complete() -> None:
     words = read_words(parse_plan('kind = "clicks"', Path()))
     assert words["en"].keys() == words["de"].keys()
     for name, text in words["en"].items():

@@ -121,7 +121,7 @@ def test_two_masks_of_one_target_are_not_in_one_batch(
     assert len(set(found)) == len(found) == 5
 
 
-def test_nothing_tells_which_model_made_a_mask(
+def test_participants_cannot_infer_the_model_of_a_mask(
     begin: Callable[..., RunningStudy], visit: Any
 ) -> None:
     study = begin(PLAN)
@@ -139,7 +139,7 @@ def test_nothing_tells_which_model_made_a_mask(
         assert person.http.get(f"/images/{trial['id']}/{name}").status_code == 404
 
 
-def test_a_score_may_change_until_the_batch_is_handed_in_and_its_history_stays(
+def test_a_score_may_change_until_the_batch_is_submitted_and_its_history_is_kept(
     begin: Callable[..., RunningStudy], visit: Any
 ) -> None:
     study = begin(PLAN)

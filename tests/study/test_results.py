@@ -240,7 +240,7 @@ def simulated_sessions(seed: int, gap: float) -> tuple[list[Interaction], list[S
     return people, robots
 
 
-def test_a_known_difference_to_a_simulated_user_is_found_with_an_honest_interval() -> None:
+def test_a_known_difference_to_a_simulated_user_is_within_its_interval() -> None:
     """Means and p are numpy's and scipy's; 95 % intervals cover the truth in 200 studies."""
     covered = []
     for seed in range(200):

@@ -59,7 +59,7 @@ def shifted(mask: Mask, by: int) -> Mask:
     return Mask.of(moved)
 
 
-def test_people_are_asked_about_the_best_mask_that_is_not_too_good(
+def test_participants_see_the_best_mask_that_is_not_too_good(
     begin: Callable[..., RunningStudy], visit: Any, tmp_path: Path
 ) -> None:
     for scene in ("coffee", "rocket"):

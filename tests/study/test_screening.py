@@ -35,7 +35,7 @@ def test_rules_never_use_the_condition(simulation: ModuleType) -> None:
     assert screen_people(plan, rows) == screen_people(plan, hidden)
 
 
-def test_a_flag_excludes_only_if_the_plan_says_so(simulation: ModuleType) -> None:
+def test_a_flag_excludes_only_if_the_plan_lists_it(simulation: ModuleType) -> None:
     rows, careless = simulation.simulated(2, 20, 0.2)
     rules = "[validity]\nexclude_people = []\n"
     plan = parse_plan(f"{simulation.PLAN}\n{rules}", Path())

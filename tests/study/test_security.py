@@ -91,7 +91,7 @@ def test_bodies_that_are_no_json_are_refused(study: RunningStudy, visit: Any) ->
     assert kept(study) == 0
 
 
-def test_an_oversized_upload_is_refused_also_when_it_lies_about_its_size(
+def test_an_oversized_upload_is_refused_even_with_a_false_size(
     study: RunningStudy, visit: Any
 ) -> None:
     person = visit(study).join()
@@ -204,7 +204,7 @@ def test_an_invitation_opens_the_door_once(begin: Callable[..., RunningStudy], v
     assert late.status_code == 403
 
 
-def test_nobody_joins_without_consent(study: RunningStudy, visit: Any) -> None:
+def test_no_one_joins_without_consent(study: RunningStudy, visit: Any) -> None:
     page = visit(study).http.get("/join/open")
     form = page.text.split('name="form" value="')[1].split('"')[0]
     assert visit(study).http.post("/join/open", data={"form": form}).status_code == 422

@@ -231,7 +231,7 @@ def test_with_a_model_the_same_flags_count(begin: Callable[..., RunningStudy], v
 
 
 @pytest.mark.parametrize("handed_in", [True, False])
-def test_a_wrong_check_counts_whether_or_not_the_round_is_handed_in(
+def test_a_wrong_check_counts_whether_or_not_the_round_is_submitted(
     begin: Callable[..., RunningStudy], visit: Any, handed_in: bool
 ) -> None:
     study = begin(RATE + "[validity]\nleast_seconds = 0\n")
@@ -380,7 +380,7 @@ def test_a_nul_in_a_form_is_refused_before_the_database(
     assert http.get("/conduct/heat?scene=a%00&target=b").status_code in (400, 422)
 
 
-def test_a_command_with_another_plan_writes_nothing_beside_the_database(
+def test_a_command_with_another_plan_writes_nothing_next_to_the_database(
     begin: Callable[..., RunningStudy], visit: Any, tmp_path: Path
 ) -> None:
     """The same database under another plan: refused, and answers stay in one place."""

@@ -30,7 +30,7 @@ def drawn(volume: bool) -> Scene:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_user_gives_clicks_and_what_it_says(name: str) -> None:
+def test_a_user_gives_clicks_or_its_declared_prompts(name: str) -> None:
     user = catalogue.users.make(name)
     scene = drawn(volume=".volumes." in catalogue.users.entry(name).source)
     (target,) = scene.targets

@@ -127,7 +127,7 @@ def test_with_nothing_wrong_corrected_stops_and_published_clicks_the_corner() ->
         assert user.next(observation(DISC, (), "published"), generator(0)) == Click((0, 0), False)
 
 
-def test_nobody_clicks_a_pixel_twice() -> None:
+def test_no_user_clicks_a_pixel_twice() -> None:
     tiny = Target("t", Mask.box((9, 9), (4, 4), (5, 6)))
     scene = Image("test", "tiny", np.zeros((9, 9, 3), np.uint8), [tiny])
     first = ClickingGroup(0).next(observation(scene=scene), generator(0))
@@ -155,7 +155,7 @@ def test_the_first_map_is_made_once_for_all_groups_and_sessions(
     assert inner.asked == 1
 
 
-def test_a_mask_that_changed_is_clicked_by_its_own_map() -> None:
+def test_a_changed_mask_is_clicked_by_its_own_map() -> None:
     for low in ((5, 5), (30, 40)):  # data of one name, labelled again within one process
         target = Target("1", Mask.box((60, 80), low, (low[0] + 9, low[1] + 9)))
         scene = Image("test", "again", np.zeros((60, 80, 3), np.uint8), [target])
@@ -230,7 +230,7 @@ def test_second_draws_differ_in_corrected_only() -> None:
     assert [r.prompts for r in three.rounds] != [r.prompts for r in four.rounds]
 
 
-def test_samples_click_once_and_go_on_with_the_images_stream() -> None:
+def test_samples_click_once_and_continue_the_images_random_stream() -> None:
     clicks = [MapSample(d).next(observation(protocol="published"), generator(0)) for d in (1, 2, 3)]
     assert len(set(clicks)) == 3
     later = MapSample(1, before=2).next(observation(protocol="published"), generator(0))

@@ -48,7 +48,7 @@ def test_a_perfect_mask_is_clicked_at_the_corner_when_published_and_left_alone_w
     assert next_point(target, target.mask, "corrected") is None
 
 
-def test_an_equal_depth_is_a_negative_click_when_published_and_goes_by_size_when_corrected():
+def test_an_equal_depth_is_a_negative_click_in_published_and_decided_by_size_in_corrected():
     """Two components 3 deep: 3 x 3 missed, 3 x 5 added, then the other way round."""
     small, large = Mask.box((20, 20), (2, 2), (5, 5)), Mask.box((20, 20), (10, 10), (13, 15))
     missed_less, missed_more = Target("a", small), Target("a", large)
@@ -73,7 +73,7 @@ def test_a_deep_blob_wins_over_a_thin_error_of_many_pixels():
     assert click == Click((55, 55), True)
 
 
-def test_what_is_not_judged_is_no_error():
+def test_ignored_pixels_are_no_error():
     band = Mask.box((12, 12), (0, 0), (12, 6))
     target = Target("a", Mask.box((12, 12), (0, 0), (12, 9)), ignore=band)
     assert next_point(target, Mask.empty((12, 12))) == Click((1, 7), True)

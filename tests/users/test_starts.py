@@ -74,7 +74,7 @@ def started(tmp_path: Path) -> segmeter.Run:
     )  # fmt: skip
 
 
-def test_a_mask_that_meets_the_goal_costs_no_click(started: segmeter.Run) -> None:
+def test_a_mask_that_reaches_the_goal_needs_no_click(started: segmeter.Run) -> None:
     rows = {(r.user, r.statistic): r for r in started.summary() if r.statistic.startswith("noc@90")}
     masked, nothing = rows["centre-click from network", "noc@90"], rows["centre-click", "noc@90"]
     curves = started.sql(
@@ -125,7 +125,7 @@ def test_a_model_without_a_mask_prompt_is_refused_in_one_sentence(tmp_path: Path
         )  # fmt: skip
 
 
-def test_a_user_called_from_is_told_from_a_start(started: segmeter.Run) -> None:
+def test_a_user_called_from_is_distinct_from_a_start(started: segmeter.Run) -> None:
     users = started.sql('select distinct "user", start_from from rows order by all').to_pylist()
     told = [(row["user"], row["start_from"]) for row in users]
     assert told == [("centre-click", None), ("centre-click from network", "network")]
@@ -137,7 +137,7 @@ def test_a_user_called_from_is_told_from_a_start(started: segmeter.Run) -> None:
     assert section.blocks[0].rows[0][2] == "network"  # type: ignore[union-attr]
 
 
-def test_weights_are_looked_for_next_to_those_of_the_model() -> None:
+def test_weights_are_searched_next_to_those_of_the_model() -> None:
     made = []
 
     class Shelf:

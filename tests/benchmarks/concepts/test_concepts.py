@@ -143,7 +143,7 @@ def test_phrases_of_a_table_name_objects_or_nothing(data: Path, tmp_path: Path) 
         pairs_of(segmeter.load_dataset("coco", data)[0], str(table), 1.0, 0)
 
 
-def test_an_example_box_stands_for_the_phrase_on_positive_pairs(data: Path, tmp_path: Path) -> None:
+def test_an_example_box_replaces_the_phrase_on_positive_pairs(data: Path, tmp_path: Path) -> None:
     for prompt, kinds in (("box", {segmeter.Box}), ("both", {segmeter.Text, segmeter.Box})):
         reader = Reader()
         run = segmeter.evaluate(

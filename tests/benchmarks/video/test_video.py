@@ -74,7 +74,7 @@ def test_offline_prompts_the_frame_of_lowest_iou() -> None:
     assert [row["frames_watched"] for row in rows] == [12, 24, 36]
 
 
-def test_online_goes_forward_and_leaves_earlier_frames_alone() -> None:
+def test_online_propagates_forward_and_keeps_earlier_frames() -> None:
     rows = rows_of("first-bad-frame")
     for before, after in itertools.pairwise(rows):
         j, t = [float(v) for v in before["frame_j"].split()], after["frame"]
@@ -169,7 +169,7 @@ def test_its_numbers_have_names_and_directions(place: Path) -> None:
     assert found == {"jf", "jf-mean"}
 
 
-def test_its_report_plays_the_video(place: Path, tmp_path: Path) -> None:
+def test_its_report_shows_the_video(place: Path, tmp_path: Path) -> None:
     from segmeter.report.writing import sections_of, write_sections
 
     write_sections(opened := Run.open(place), sections_of(opened), tmp_path / "page.html")
@@ -234,7 +234,7 @@ def test_a_killed_run_resumes_to_equal_rows_with_other_workers(
     assert resumed == whole
 
 
-def test_its_sessions_are_played_in_browse(place: Path) -> None:
+def test_its_sessions_are_shown_in_browse(place: Path) -> None:
     from segmeter.report.browsing import Sessions
 
     sessions = Sessions(Run.open(place))

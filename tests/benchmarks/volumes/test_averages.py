@@ -20,7 +20,7 @@ def interval(ends: list[int] | None) -> Mask:
     return Mask.empty((60,)) if ends is None else Mask.box((60,), (ends[0],), (ends[1],))
 
 
-def test_m3_instances_are_matched_anew_in_published_and_paired_in_corrected(golden: Path) -> None:
+def test_m3_instances_are_rematched_in_published_and_paired_in_corrected(golden: Path) -> None:
     wanted = json.loads((golden / "volumes" / "aggregation_instances.json").read_text())
     published, corrected = [], []
     for name, case in wanted["cases"].items():

@@ -89,7 +89,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run.open(out)
 
 
-def test_each_model_plays_with_the_users_that_fit_it(run: Run) -> None:
+def test_each_model_runs_with_the_users_that_fit_it(run: Run) -> None:
     rows = run.sql('select distinct model, "user" from rows').to_pylist()
     by_model: dict[str, set[str]] = {}
     for row in rows:
@@ -213,7 +213,7 @@ def test_the_papers_rows_are_those_of_the_golden_tables(golden: Path) -> None:
             assert float(own[column]) == float(row[column])
 
 
-def test_an_empty_mask_scores_what_the_cards_say() -> None:
+def test_an_empty_mask_has_the_scores_of_the_cards() -> None:
     target = Target("t", Mask.box((6, 6, 6), (1, 1, 1), (4, 4, 4)))
     judge = judge_by(("dice", "nsd", "hd95"), (2.0, 1.0, 1.0))
     assert judge(target, Mask.empty((6, 6, 6))) == {"dice": 0.0, "nsd": 0.0, "hd95": float("inf")}
@@ -222,7 +222,7 @@ def test_an_empty_mask_scores_what_the_cards_say() -> None:
     assert found["hd95"] == hd95(target.mask, half, (2.0, 1.0, 1.0))
 
 
-def test_a_row_beside_the_paper_has_no_average_without_its_data_sets(run: Run) -> None:
+def test_a_row_next_to_the_papers_has_no_average_without_its_data_sets(run: Run) -> None:
     tables = [t for t in blocks(sections(run), Table) if t.name.startswith("paper-table-")]
     printed = [[getattr(row[1], "protocol", "") == "paper" for row in t.rows] for t in tables]
     mine = [
@@ -309,7 +309,7 @@ def test_challenge_scores_leave_out_the_box_and_cases_of_low_dice(
     np.testing.assert_allclose(cards["nsd-final"].compared(rich), rich.others["nsd"][:, -1])
 
 
-def test_a_image_leaves_an_error_row_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_an_image_leaves_an_error_row_and_the_rest_is_run(tmp_path: Path) -> None:
     plan = replace(
         PLAN,
         segmenters=(Spec("disc", {"radius": 6}),),
@@ -369,7 +369,9 @@ class CropperEncodedScene:
         return target.area < 1500
 
 
-def test_prompts_and_targets_that_never_reach_a_network_are_told(tmp_path: Path, run: Run) -> None:
+def test_prompts_and_targets_that_never_reach_a_network_are_reported(
+    tmp_path: Path, run: Run
+) -> None:
     users = (Spec.parse("points-per-volume?n=5"),)
     plan = replace(
         PLAN, segmenters=(Spec("cropper"),), users=users, rounds=1, protocols=("corrected",),
@@ -417,7 +419,7 @@ def test_users_that_draw_at_random_are_run_five_times_and_are_one_row(tmp_path: 
     assert 0 < mean.to_pylist()[0]["d"] < 1
 
 
-def test_rows_say_what_the_network_saw_and_how_large_things_are(run: Run) -> None:
+def test_rows_have_the_window_and_the_sizes(run: Run) -> None:
     rows = run.sql("select * from rows").to_pylist()
     assert {row["modality"] for row in rows} == {"MR"}
     assert all(row["window_low"] < row["window_high"] for row in rows)
@@ -473,7 +475,7 @@ def test_sessions_on_volumes_can_be_browsed_by_their_dice(run: Run) -> None:
     assert "data-level" in page
 
 
-def test_what_many_objects_cost_is_told_for_every_prompter(run: Run) -> None:
+def test_the_cost_of_many_objects_is_shown_for_every_prompter(run: Run) -> None:
     from segmeter.stats.annotation_time import CostModel
 
     section = run.benchmark.cost_section(run, 3600, 10.0)

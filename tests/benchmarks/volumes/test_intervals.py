@@ -66,7 +66,7 @@ def coverage():
 
 @pytest.mark.parametrize("kind", ["normal", "skewed", "difference", "1 to 3 scans per patient"])
 @pytest.mark.parametrize("patients", [5, 9, 10])  # at both ends of Student's t, and beyond it
-def test_intervals_hold_the_true_mean_as_often_as_they_say(coverage, kind, patients):
+def test_intervals_have_their_nominal_coverage(coverage, kind, patients):
     (name,) = (known for known in coverage.KINDS if known.startswith(kind))
     assert 0.93 <= coverage.held(name, patients) <= 0.98
 
@@ -104,14 +104,14 @@ def test_an_interval_and_a_p_value_that_disagree_are_explained():
     assert why in table.rows[0][-1]
 
 
-def test_no_test_is_said_to_fail_that_was_not_made():
+def test_no_test_is_reported_that_was_not_made():
     untested = Difference("a", "b", "d", "u", "corrected", "dice", 2.0, 0.1, 3.9, 0.5, 1, 9, 3)
     table = difference_table([untested], cards())
     assert table.rows[0][-1] == "not tested: 3 images, 6 needed"
 
 
 @pytest.mark.parametrize("cases", [1, 2, 3, 4])
-def test_few_cases_have_no_interval_and_the_page_says_why(cases):
+def test_few_cases_have_no_interval_and_the_page_explains_why(cases):
     group = sessions(np.linspace(0.8, 0.9, cases)[:, None])
     row, _ = cards()["dice"].estimate(group)
     assert np.isnan([row.low, row.high]).all()
@@ -120,7 +120,7 @@ def test_few_cases_have_no_interval_and_the_page_says_why(cases):
     assert np.isnan([row.low, row.high]).all(), "as the page says of the whole table"
 
 
-def test_no_statistic_of_few_scans_has_limits_clicks_followed_included():
+def test_no_statistic_of_few_scans_has_limits_not_even_clicks_followed():
     run = KeptRun("volumes")
     rows = run.summary()
     assert {"dice", "never@90", "rice", "hurt"} <= {row.statistic for row in rows}
@@ -224,7 +224,7 @@ def test_nothing_is_recommended_while_a_model_lacks_objects():
         assert f"no recommendation yet; objects with results: a on 3, b on {count}" in text
 
 
-def test_of_prompters_that_reach_the_goal_as_often_the_one_with_the_highest_dice_is_named():
+def test_among_prompters_with_equal_success_the_one_with_the_highest_dice_is_named():
     worst = sessions([[0.95], [0.95], [0.4]], spent=[[3.0]] * 3, user="boxes-from-3d-box")
     best = sessions([[0.95], [0.95], [0.86]], spent=[[6.0]] * 3, user="box-interpolation?n=3")
     text = str(recommendation([worst, best], 90).text)
@@ -233,7 +233,7 @@ def test_of_prompters_that_reach_the_goal_as_often_the_one_with_the_highest_dice
     assert f"mean Dice 92.0 % ({ties})" in text
 
 
-def test_every_organ_has_a_recommendation_of_its_own():
+def test_every_organ_has_a_recommendation():
     dice = [[0.95], [0.95], [0.2], [0.91]]
     organs = ("liver", "liver", "spleen", "spleen")
     one = replace(sessions(dice, spent=[[6.0]] * 4, user="box-3d"), labels=organs)

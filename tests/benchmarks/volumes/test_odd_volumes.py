@@ -101,7 +101,7 @@ READ: dict[str, tuple[tuple[Array, Array], dict[str, Any], dict[str, int]]] = {
 
 
 @pytest.mark.parametrize("name", READ)
-def test_an_odd_volume_is_read_and_played_by_every_kind_of_prompter(
+def test_an_unusual_volume_is_read_and_run_with_every_kind_of_prompter(
     name: str, tmp_path: Path
 ) -> None:
     arrays, told, targets = READ[name]
@@ -138,7 +138,7 @@ REFUSED: dict[str, tuple[Array, Array, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_volume_or_no_label_map_is_refused_in_a_sentence(
+def test_invalid_volumes_and_label_maps_are_refused_in_a_sentence(
     name: str, tmp_path: Path
 ) -> None:
     voxels, labels, said = REFUSED[name]

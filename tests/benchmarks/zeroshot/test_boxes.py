@@ -62,7 +62,7 @@ def image(shape=SHAPE):
     return Image("made", "p", np.zeros((*shape, 3), np.uint8), [])
 
 
-def test_every_box_is_asked_for_twice_together():
+def test_every_box_is_predicted_twice_in_one_batch():
     encoded = Filler().encode(image())
     first, second = masks_of_boxes(encoded, [Box((5, 5), (20, 30)), Box((1, 2), (9, 12))])
     assert encoded.asked == [2, 2]
@@ -72,7 +72,7 @@ def test_every_box_is_asked_for_twice_together():
     assert masks_of_boxes(encoded, []) == []
 
 
-def test_a_model_without_memory_is_asked_once():
+def test_a_model_without_memory_is_called_once():
     encoded = Filler(remembers=False).encode(image())
     (only,) = masks_of_boxes(encoded, [Box((5, 5), (20, 30))])
     assert encoded.asked == [1]
@@ -114,7 +114,7 @@ def test_ground_truth_survives_its_line_of_json():
         DetectionGroundTruth.from_json("{}")
 
 
-def test_the_annotations_own_areas_boxes_and_crowds_are_kept(real_data):
+def test_areas_boxes_and_crowds_of_the_annotations_are_kept(real_data):
     file = real_data / "coco80" / "coco" / "annotations" / "instances_val2017.json"
     data = catalogue.datasets.make("coco", data=real_data / "coco80")
     stated = json.loads(file.read_text())
@@ -145,7 +145,7 @@ def _named(name):
     return model
 
 
-def test_true_boxes_are_found_whole_and_masks_are_scored_beside_them(real_data, tmp_path):
+def test_true_boxes_are_all_found_and_masks_scored_in_addition(real_data, tmp_path):
     run = run_boxes(real_data, tmp_path / "r", "ground_truth", ("filler", "plain"), limit=3)
     rows = {(r.model, r.protocol, r.statistic): r for r in run.summary()}
     for protocol in ("published", "corrected"):
@@ -220,7 +220,7 @@ def test_one_image_has_no_interval(real_data, tmp_path):
     assert row.value > 0
 
 
-def test_lvis_is_scored_by_its_own_rules(real_data, tmp_path):
+def test_lvis_is_scored_by_its_rules(real_data, tmp_path):
     run = run_boxes(real_data, tmp_path / "r", "ground_truth", dataset="lvis")
     measures = {r.statistic for r in run.summary()}
     assert "ap" in measures

@@ -66,7 +66,7 @@ def rows_of(model, protocols=("published", "corrected"), rounds=9, users=("centr
     return benchmark.work(model, scene, benchmark.plan(plan))
 
 
-def test_nine_rounds_are_played_and_the_oracle_is_of_the_first_only():
+def test_nine_rounds_are_run_and_the_oracle_is_of_the_first_only():
     rows = rows_of(ThreeMasks(), protocols=("corrected",))
     assert [row["round"] for row in rows] == list(range(1, 10))
     assert rows[0]["iou"] == pytest.approx(600 / 1500)
@@ -104,7 +104,7 @@ def test_a_perfect_mask_ends_a_corrected_session_and_a_published_one_clicks_the_
     assert rows["corrected"][-1]["iou"] == rows["published"][-1]["iou"] == 1.0
 
 
-def test_a_random_first_point_lies_on_the_object_and_is_the_same_for_all_workers():
+def test_a_random_first_point_is_on_the_object_and_equal_for_all_workers():
     first, second = (rows_of(ThreeMasks(), users=("random-point",)) for _ in range(2))
     assert [(r["y"], r["x"]) for r in first] == [(r["y"], r["x"]) for r in second]
     assert GROUND_TRUTH[int(first[0]["y"]), int(first[0]["x"])]
@@ -147,7 +147,7 @@ def test_the_report_sets_models_against_the_baseline(run):
     assert all(isinstance(gap, float) for gap in oracle)
 
 
-def test_weights_of_data_sets_are_equal_whatever_their_size():
+def test_weights_of_data_sets_are_equal_for_any_size():
     """Difference 24 of the register: the mean hides sizes, so it has an interval."""
     large = _played("large", np.full(100, 0.8))
     small = _played("small", np.array([0.2, 0.4]))
@@ -166,7 +166,7 @@ def _played(name, values):
     return Tables("m", name, "u", "corrected", keys, clusters, lines, {})
 
 
-def test_sam_kinds_answer_by_the_papers_own_rules_unless_asked_otherwise():
+def test_sam_models_follow_the_papers_rules_by_default():
     for asked, options in (
         (Spec("mobile-sam"), {"masks": "zeroshot"}),
         (Spec("mobile-sam", {"masks": "corrected"}), {"masks": "corrected"}),

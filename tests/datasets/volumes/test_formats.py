@@ -64,7 +64,7 @@ def test_scaled_values_and_plain_files(tmp_path, nifti):
 
 
 @pytest.mark.parametrize("encoding", ["raw", "gzip", "bzip2"])
-def test_nrrd_in_every_encoding_lies_where_nifti_lies(tmp_path, nifti, encoding):
+def test_nrrd_in_every_encoding_has_the_position_of_nifti(tmp_path, nifti, encoding):
     values = np.arange(60, dtype=np.int16).reshape(3, 4, 5)
     lps = {
         "space": "left-posterior-superior",
@@ -147,7 +147,7 @@ def test_slices_of_a_series_have_its_instance_numbers_where_they_are_even(tmp_pa
     assert replace(plain, instances=(14, 12, 9, 8)).slice_numbers == plain.slice_numbers
 
 
-def test_a_dicom_series_that_lacks_a_slice_says_between_which(tmp_path):
+def test_the_error_for_a_missing_dicom_slice_names_its_neighbours(tmp_path):
     values = np.zeros((6, 4, 4), np.int16)
     series(tmp_path / "p1", values, leave_out=(3,))
     series(tmp_path / "p2", values)
@@ -174,7 +174,7 @@ def test_a_damaged_dicom_number_is_refused_in_a_sentence(tmp_path):
         _opened(tmp_path / "p")
 
 
-def test_bad_input_is_said_in_a_sentence_and_the_rest_goes_on(tmp_path, nifti, scan):
+def test_bad_input_is_reported_in_a_sentence_and_the_rest_is_run(tmp_path, nifti, scan):
     values, labels = scan
     for case in "abcd":
         nifti(tmp_path / "imagesTr" / f"{case}.nii.gz", values.astype(np.float32))
@@ -213,7 +213,7 @@ def test_labels_below_zero_are_refused(tmp_path, nifti, scan, dtype):
         _ = data.load("a").targets
 
 
-def test_a_header_that_lies_is_refused_before_memory_is_taken(tmp_path, nifti, scan):
+def test_a_false_header_is_refused_before_memory_is_allocated(tmp_path, nifti, scan):
     path = nifti(tmp_path / "a.nii", scan[0])
     raw = bytearray(path.read_bytes())
     raw[40:56] = struct.pack("<8h", 3, 10000, 10000, 10000, 1, 1, 1, 1)
@@ -247,7 +247,7 @@ def test_a_compressed_bomb_is_not_unpacked(tmp_path, nifti, scan):
     assert peak < 1 << 24
 
 
-def test_files_that_break_off_say_so(tmp_path, nifti, scan):
+def test_truncated_files_are_reported(tmp_path, nifti, scan):
     whole = nifti(tmp_path / "a.nii.gz", scan[0]).read_bytes()
     (tmp_path / "b.nii.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(BadInput, match=r"b\.nii\.gz' (breaks off|cannot be read)"):

@@ -124,7 +124,7 @@ def test_an_affine_that_maps_nowhere_is_refused(affine, said):
         Grid((3, 4, 5), affine).check("'scan.nii'")
 
 
-def test_two_files_of_one_grid_are_told_from_two_grids():
+def test_two_files_of_one_grid_are_distinguished_from_two_grids():
     upright, other = turned((0, 1, 2), (False,) * 3), turned((1, 2, 0), (True, False, True))
     assert upright.same(other)
     moved = np.array(other.affine)

@@ -169,7 +169,7 @@ def test_regions_are_several_values_together(tmp_path, nifti, scan):
     assert "2 named classes" in data.recognised
 
 
-def test_only_the_classes_asked_for_are_read(tmp_path, nifti, scan):
+def test_only_the_requested_classes_are_read(tmp_path, nifti, scan):
     values, labels = scan
     names = {"background": 0, "liver": 1, "spleen": 2}
     folder = str(nnunet(tmp_path, nifti, [values], labels, channels=["CT"], names=names))
@@ -223,7 +223,7 @@ def test_a_collection_of_data_sets_is_read_whole_and_classes_stay_apart(real_dat
     assert "left out" not in data.recognised
 
 
-def test_what_is_not_used_is_named_with_reason_and_count(tmp_path, nifti, scan):
+def test_unused_files_are_named_with_reason_and_count(tmp_path, nifti, scan):
     values, labels = scan
     nifti(tmp_path / "p1" / "ct.nii.gz", values)
     nifti(tmp_path / "p1" / "seg.nii.gz", labels)
@@ -237,14 +237,14 @@ def test_what_is_not_used_is_named_with_reason_and_count(tmp_path, nifti, scan):
     assert "1 label map left out (without an image), the first is 'p3/x'" in said
 
 
-def test_an_nrrd_with_its_slicer_segmentation_beside_it(tmp_path, scan):
+def test_an_nrrd_next_to_its_slicer_segmentation(tmp_path, scan):
     values, labels = scan
     sitk.WriteImage(sitk.GetImageFromArray(values), str(tmp_path / "c1.nrrd"))
     sitk.WriteImage(sitk.GetImageFromArray(labels), str(tmp_path / "c1.seg.nrrd"))
     assert areas(open_folder(str(tmp_path)), "c1") == {"label-1": 18, "label-2": 12}
 
 
-def test_a_cropped_slicer_segmentation_lies_where_it_was_drawn(tmp_path, scan):
+def test_a_cropped_slicer_segmentation_is_placed_where_it_was_drawn(tmp_path, scan):
     values, labels = scan
     image = sitk.GetImageFromArray(values)
     image.SetSpacing((0.7, 0.8, 2.5))
@@ -266,7 +266,7 @@ def test_a_cropped_slicer_segmentation_lies_where_it_was_drawn(tmp_path, scan):
 
 
 @pytest.mark.parametrize("suffix", [".mha", ".mhd"])
-def test_metaimages_lie_where_itk_puts_them(tmp_path, scan, suffix):
+def test_metaimages_have_the_positions_of_itk(tmp_path, scan, suffix):
     values, labels = scan
     for name, array in (("a", values), ("a_seg", labels)):
         image = sitk.GetImageFromArray(array)
@@ -326,7 +326,7 @@ def test_a_dicom_series_with_a_nifti_label_map(tmp_path, nifti, place):
     assert data.card.missing == ""
 
 
-def test_label_maps_of_several_readers_are_targets_of_their_own(tmp_path, nifti, scan):
+def test_label_maps_of_several_readers_are_separate_targets(tmp_path, nifti, scan):
     values, labels = scan
     nifti(tmp_path / "p1.nii.gz", values)
     nifti(tmp_path / "p1_seg_anna.nii.gz", labels)
@@ -392,7 +392,7 @@ def test_a_folder_that_moved_is_found_in_the_data_folder(tmp_path, nifti, scan, 
         assert list(open_folder("../elsewhere/mine", data=tmp_path / "data").scenes()) == ["a"]
 
 
-def test_a_medical_folder_without_labels_is_told_about_volumes(tmp_path, scan):
+def test_the_error_for_a_medical_folder_without_labels_mentions_volumes(tmp_path, scan):
     sitk.WriteImage(sitk.GetImageFromArray(scan[0]), str(tmp_path / "a.mha"))
     with pytest.raises(BadInput, match=r"1 image left out.*imagesTr and labelsTr.*DICOM"):
         open_folder(str(tmp_path))

@@ -36,7 +36,7 @@ def test_a_label_stored_in_another_orientation_is_the_same_label(decathlon, nift
     assert [t.mask for t in one] == [t.mask for t in other]
 
 
-def test_the_decathlons_own_layout(real_data):
+def test_the_decathlons_layout(real_data):
     data = catalogue.datasets.make("folder", path=str(real_data / "medical" / "MSD_Hippocampus"))
     assert len(data.scenes()) == 10
     scene = data.load("hippocampus_001")
@@ -56,7 +56,7 @@ def test_the_decathlons_own_layout(real_data):
         ("MSD_Spleen", ["spleen_8"], (8, 128, 128), 1),
     ],
 )
-def test_real_pairs_beside_each_other(folder, scenes, shape, targets, real_data):
+def test_real_pairs_next_to_each_other(folder, scenes, shape, targets, real_data):
     data = open_folder(str(real_data / "medical" / folder))
     assert list(data.scenes()) == scenes
     scene = data.load(scenes[0])
@@ -175,7 +175,7 @@ def test_several_channels_need_a_choice(tmp_path, nifti, scan):
             _ = VolumeFolder(str(tmp_path), channel=2).load(case).voxels
 
 
-def test_a_window_keeps_what_lies_in_it(decathlon):
+def test_a_window_keeps_the_values_in_it(decathlon):
     voxels = VolumeFolder(str(decathlon), window="10,20").load("a").voxels
     assert (voxels.min(), voxels.max()) == (10, 20)
     for window in ("wide", 400, "1,2,3"):

@@ -65,7 +65,7 @@ def test_label_png_has_a_mask_for_every_value_but_zero(tmp_path):
     assert areas(data, "A1/plant001") == {"1": 9, "7": 8}
 
 
-def test_label_png_tells_colours_apart_and_leaves_out_what_is_ignored(tmp_path):
+def test_label_png_separates_colours_and_omits_the_ignored_region(tmp_path):
     colours = np.zeros((*SHAPE, 3), np.uint8)
     colours[1:3, 1:3], colours[5:8, 5:8] = (255, 0, 0), (0, 0, 255)
     put(tmp_path / "gtea" / "images" / "f.jpg")
@@ -78,7 +78,7 @@ def test_label_png_tells_colours_apart_and_leaves_out_what_is_ignored(tmp_path):
     assert areas(opened("dram", tmp_path), "p") == {"1": 9, "7": 8}
 
 
-def test_label_png_names_the_classes_it_knows(tmp_path):
+def test_label_png_names_the_known_classes(tmp_path):
     put(tmp_path / "egohos" / "train" / "image" / "e.jpg")
     put(tmp_path / "egohos" / "train" / "label" / "e.png", labels())
     targets = opened("egohos", tmp_path).load("e").targets

@@ -76,7 +76,7 @@ def opened(options, root):
     return catalogue.datasets.make(f"doors?{options}", data=root)
 
 
-def test_a_small_set_is_played_whole_but_for_images_without_masks(doors):
+def test_a_small_set_is_run_whole_except_images_without_masks(doors):
     data = opened("sample=1", doors)
     assert data.scenes() == ["1", "2", "3", "4", "5", "6"]
     assert "6 images with 21 masks are used" in data.card.notes
@@ -129,7 +129,7 @@ def test_other_seeds_draw_other_images():
     assert first != second
 
 
-def test_a_name_in_a_table_imports_its_own_module_only():
+def test_a_name_in_a_table_imports_only_its_module():
     code = (
         "import sys; from segmeter.core import catalogue; catalogue.datasets.entry('cityscapes');"
         " print('segmeter.datasets.bsds500' in sys.modules)"

@@ -116,9 +116,7 @@ def test_corrected_boxes_count_pixels() -> None:
     assert one.record("corrected")["cleaned"] is False
 
 
-def test_a_mask_of_small_islands_only_keeps_its_largest_as_published_and_goes_when_corrected() -> (
-    None
-):
+def test_a_mask_of_small_islands_keeps_its_largest_in_published_only() -> None:
     bits = np.zeros((30, 40), dtype=bool)
     bits[3:5, 3:8] = bits[20:23, 20:25] = True
     model, options = Strange(Mask.of(bits)), replace(OPEN, points=1, smallest=50)
@@ -205,7 +203,7 @@ def test_a_single_output_is_one_mask_for_each_point() -> None:
     assert {(m.point, m.score, m.mask) for m in single} < three
 
 
-def test_a_model_without_a_single_output_is_told_so() -> None:
+def test_the_error_for_a_model_without_a_single_output_is_clear() -> None:
     with pytest.raises(BadInput, match="leave output at three"):
         generate(Strange(Mask.box(SHAPE, (0, 0), (9, 9))), scene(), Options(output="single"))
 

@@ -258,7 +258,7 @@ def test_if_all_islands_are_small_the_first_largest_stays() -> None:
     assert Mask.of(cleaned).low == (1, 8)
 
 
-def test_sam_2_cleans_logits_at_their_own_size() -> None:
+def test_sam_2_cleans_logits_at_their_size() -> None:
     maps = np.full((1, 8, 8), -2, dtype=np.float32)
     maps[0, 1:6, 1:6], maps[0, 3, 3], maps[0, 7, 7] = 3, -1, 1
     cleaned = clean_logits(maps, 1)
@@ -322,7 +322,7 @@ def test_small_crops_may_have_a_narrower_edge() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["published", "corrected"])
-def test_of_thousands_of_boxes_ties_keep_the_order_given(protocol: Any) -> None:
+def test_ties_among_thousands_of_boxes_keep_their_order(protocol: Any) -> None:
     """The original sorts more than 1000 boxes unstably; here the order is always the rule's."""
     apart = np.array([[4 * i, 0, 4 * i + 2, 2] for i in range(1500)])
     scores = np.array([0.5, 0.9, 0.7] * 500)

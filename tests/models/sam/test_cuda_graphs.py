@@ -56,7 +56,7 @@ def test_sessions_by_graphs_equal_eager_ones_bit_for_bit(points: str) -> None:
                 state = ours[0].state
 
 
-def test_an_answer_stands_when_the_next_is_given() -> None:
+def test_an_answer_is_kept_when_the_next_is_given() -> None:
     network = SamNetwork(TinyVit(), device="cuda")
     network.parts.to(network.device)
     replayed, _ = encoded_scenes(network, 1, Policy())

@@ -128,7 +128,7 @@ def test_the_second_sam_agrees_with_transformers(family: str, tmp_path: Path) ->
     assert float((masks[0] - masks[1]).abs().max()) > 1e-3 * float(masks.abs().max())
 
 
-def test_sam_hq_adds_its_own_mask_to_each(tmp_path: Path) -> None:
+def test_sam_hq_adds_its_mask_to_each(tmp_path: Path) -> None:
     """The parts of `transformers` put together as the paper has them.
 
     Its own forward enlarges the embedding from before the prompts were looked at.

@@ -91,7 +91,7 @@ def test_only_masks_above_the_score_are_kept(second: bool) -> None:
 
 
 @pytest.mark.parametrize("second", [False, True])
-def test_what_stays_on_a_device_is_measured_as_on_the_host(second: bool) -> None:
+def test_masks_on_a_device_are_measured_as_on_the_host(second: bool) -> None:
     encoded = encode(second)
     host = encoded.candidates(POINTS, 0.0)
     assert isinstance(host, Logits)
@@ -112,7 +112,7 @@ def test_what_stays_on_a_device_is_measured_as_on_the_host(second: bool) -> None
 
 
 @pytest.mark.parametrize("second", [False, True])
-def test_refining_asks_each_candidate_with_its_own_logits(second: bool) -> None:
+def test_refining_predicts_each_candidate_from_its_logits(second: bool) -> None:
     encoded = encode(second)
     first = encoded.candidates(POINTS, 0.0)
     again = encoded.refined(POINTS, first)
@@ -145,7 +145,7 @@ def test_sam_hq_gives_the_refined_masks_of_each_click() -> None:
     assert together.masks() == [p.mask(k) for p in alone for k in (1, 2, 3)]
 
 
-def test_later_sams_take_the_defaults_of_their_own_generator() -> None:
+def test_later_sams_have_the_defaults_of_their_generator() -> None:
     class Later(SmallSam):
         card = ModelCard("later", "a later SAM", frozenset({"click"}), family="sam2")
 

@@ -149,7 +149,7 @@ def test_the_second_sam_clamps_what_is_fed_back_and_the_first_does_not(second: b
     )
 
 
-def test_memory_changes_the_answer_of_its_own_ask_only() -> None:
+def test_state_changes_the_prediction_of_its_request_only() -> None:
     encoded = encode(second=False)
     state = encoded.predict([Request(ONE)])[0].state
     alone = encoded.predict([Request(TWO)])[0]
@@ -158,7 +158,7 @@ def test_memory_changes_the_answer_of_its_own_ask_only() -> None:
     assert not torch.allclose(mask_fed_back.logits, alone.logits, atol=1e-3)
 
 
-def test_points_lie_where_the_wrapper_or_where_the_pixel_centres_put_them() -> None:
+def test_points_have_the_positions_of_the_wrapper_or_of_pixel_centres() -> None:
     """A 30 x 40 image in a square of 64: one pixel is 32/15 high and 1.6 wide."""
     points = torch.tensor([[[3.0, 10.0]]])
     labels = torch.tensor([[1]])
@@ -183,7 +183,7 @@ def test_a_later_box_replaces_an_earlier_one() -> None:
     assert points == [(1, 2), (8, 9)]
 
 
-def test_a_stroke_is_handed_over_as_a_few_even_points() -> None:
+def test_a_stroke_is_passed_on_as_a_few_evenly_spaced_points() -> None:
     stroke = Scribble(tuple((5, x) for x in range(29)), positive=False)
     points, labels = encode(second=False).tokens((stroke,))
     assert points == [(5, x) for x in range(0, 29, 4)] + [(0.0, 0.0)]
@@ -208,7 +208,7 @@ def test_text_is_refused_in_a_sentence() -> None:
 
 @settings(max_examples=8, deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.booleans())
-def test_asks_of_any_length_come_back_in_their_order(lengths: list[int], second: bool) -> None:
+def test_requests_of_any_number_are_answered_in_order(lengths: list[int], second: bool) -> None:
     encoded = encode(second)
     requests = [Request(tuple(Click((i, 2 * k)) for k in range(n))) for i, n in enumerate(lengths)]
     together = encoded.predict(requests)
@@ -276,7 +276,7 @@ def test_an_option_out_of_range_is_refused(call: Any, sentence: str) -> None:
         call()
 
 
-def test_edgetam_says_what_it_needs() -> None:
+def test_the_error_of_edgetam_names_the_missing_package() -> None:
     with pytest.raises(NotFound, match=r"segmeter fetch edgetam|timm"):
         catalogue.models.make("edgetam", weights="nowhere-at-all")
 

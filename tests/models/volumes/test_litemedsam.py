@@ -47,7 +47,7 @@ def chosen(cases):
 
 
 @pytest.mark.long
-def test_boxes_on_real_slices_are_answered_as_by_the_packages_own_network(model, golden, real_data):
+def test_boxes_on_real_slices_are_answered_as_by_the_packages_network(model, golden, real_data):
     record = json.loads((golden / "volumes" / "litemedsam" / "boxes.json").read_text())
     for case in chosen(record):
         array = np.asanyarray(nibabel.load(real_data / "medical" / case["image"]).dataobj)

@@ -80,7 +80,7 @@ def encoded():
     return NnInteractiveEncodedScene(Painter(), made_volume())
 
 
-def test_prompts_reach_the_session_in_the_volumes_own_axes(encoded):
+def test_prompts_reach_the_session_in_the_volumes_axes(encoded):
     box = Box((1, 2, 3), (1, 4, 5))
     (found,) = encoded.predict([Request((box,))])
     assert found.mask() == Mask.box(SHAPE, (1, 2, 3), (2, 5, 6))
@@ -113,7 +113,7 @@ def test_a_stroke_is_a_line_without_gaps_as_thick_as_the_checkpoint_wants(encode
     assert dot.mask() == Mask.box(SHAPE, (0, 3, 3), (1, 6, 6))
 
 
-def test_a_session_that_goes_on_says_only_what_is_new(encoded):
+def test_a_continued_session_sends_only_new_prompts(encoded):
     first, second = Click((1, 1, 1)), Click((2, 2, 2))
     encoded.predict([Request((first,))])
     encoded.predict([Request((first, second))])
@@ -124,7 +124,7 @@ def test_a_session_that_goes_on_says_only_what_is_new(encoded):
     assert encoded.model.told == ["image", "point", "point", "reset", "point"]
 
 
-def test_without_the_package_it_says_what_is_missing(tmp_path, monkeypatch):
+def test_without_the_package_the_error_names_it(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(NotFound, match="needs the package 'nnInteractive'"):
         catalogue.models.make("nninteractive", weights=str(tmp_path))
@@ -168,7 +168,7 @@ def _forget_package():
         del sys.modules[name]
 
 
-def test_a_tiny_checkpoint_is_loaded_and_answers_by_what_it_is_told(folder, capsys):
+def test_a_tiny_checkpoint_is_loaded_and_follows_its_prompts(folder, capsys):
     model = catalogue.models.make("nninteractive", weights=str(folder.parent), device="cpu")
     assert len(model.card.fingerprint) == 16
     voxels = np.random.default_rng(1).normal(100, 20, (20, 24, 28)).astype(np.float32)
@@ -187,7 +187,7 @@ def test_a_tiny_checkpoint_is_loaded_and_answers_by_what_it_is_told(folder, caps
     assert capsys.readouterr().out == "", "stdout is for results"
 
 
-def test_a_folder_that_is_named_stands_before_the_environment(tmp_path, monkeypatch):
+def test_a_given_folder_takes_precedence_over_the_environment(tmp_path, monkeypatch):
     known = tmp_path / "many" / "nninteractive"
     known.mkdir(parents=True)
     (known / "plans.json").write_text("{}")

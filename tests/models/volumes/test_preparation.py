@@ -50,7 +50,7 @@ def test_hounsfield_units_above_zero_only_are_a_mistake_that_corrected_does_not_
     assert (corrected.min(), corrected.max()) == (0, 255)
 
 
-def test_a_window_that_was_asked_for_is_used(mr):
+def test_a_given_window_is_used(mr):
     corrected = preparation_of("sam", "corrected")
     found = PreparedSlices(mr, corrected, window=(100, 200)).slice(0)
     assert np.array_equal(found, np.round((mr[0].clip(100, 200) - 100) / 100 * 255))

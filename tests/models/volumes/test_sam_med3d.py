@@ -53,7 +53,7 @@ def test_cubes_are_the_originals(golden):
         assert expected_pad == case["pad"]
 
 
-def test_a_cube_is_cut_and_pasted_where_it_lies():
+def test_a_cube_is_cut_and_pasted_at_its_place():
     values = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
     cube = cube_around([(1, 1, 1)], side=4)
     assert cube.begin == (-1, -1, -1)
@@ -62,7 +62,7 @@ def test_a_cube_is_cut_and_pasted_where_it_lies():
     assert np.array_equal(whole, np.where(np.indices(values.shape).max(0) < 3, values, 0))
 
 
-def test_places_of_published_and_corrected_differ_as_the_specification_says(network):
+def test_places_of_published_and_corrected_differ_as_specified(network):
     """30 slices of 5 mm: slice 28 is 94 in the published code and 94.5 by voxel centres."""
     made = volume()
     published = SamMed3dEncodedScene(network, made, "published")
@@ -214,7 +214,7 @@ def test_earlier_prompts_that_are_kept_lose_the_mask_in_published_only(network, 
     ]
 
 
-def test_prompts_outside_the_cube_and_targets_between_voxels_are_told(network):
+def test_prompts_outside_the_cube_and_targets_between_voxels_are_reported(network):
     long = volume((200, 12, 12), (1.5, 1.5, 1.5))
     near, far = Click((10, 5, 5)), Click((190, 5, 5))
     rounds = [(near,), (near, far), ()]
@@ -232,7 +232,7 @@ def test_boxes_and_images_are_refused(network):
         SamMed3dEncodedScene(network, volume()).predict([Request((Box((1, 1, 1), (2, 2, 2)),))])
 
 
-def test_without_weights_it_says_where_to_put_them(tmp_path, monkeypatch):
+def test_without_weights_the_error_names_where_to_put_them(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(NotFound, match="no weights for 'sam-med3d-turbo'"):
         catalogue.models.make("sam-med3d-turbo", weights=str(tmp_path))

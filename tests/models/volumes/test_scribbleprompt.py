@@ -61,7 +61,7 @@ def test_prompts_are_drawn_in_their_channels(encoded):
     assert stroke[2].sum() == 3
 
 
-def test_what_goes_back_is_the_sigmoid_of_a_probability_only_when_published(encoded):
+def test_the_state_is_the_sigmoid_of_a_probability_only_in_published(encoded):
     request = [Request((Click((20, 30)),))]
     corrected = encoded.predict(request)[0]
     with torch.no_grad():

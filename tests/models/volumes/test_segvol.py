@@ -83,7 +83,7 @@ def test_random_weights_answer_points_and_boxes():
     assert not torch.allclose(point, box)
 
 
-def test_what_is_found_small_is_looked_at_closer():
+def test_small_objects_are_zoomed_in_on():
     network = Bright()
     encoded = SegVolEncodedScene(network, volume())
     (found,) = encoded.predict([Request((Click((10, 12, 15)),))])
@@ -106,7 +106,7 @@ def test_embedded_blocks_are_kept_while_there_are_few(monkeypatch):
         assert encoded.embedded.cache_info().currsize <= 2
 
 
-def test_a_volume_smaller_than_a_block_comes_back_in_its_own_frame():
+def test_a_volume_smaller_than_a_block_is_returned_in_its_frame():
     shape = (4, 10, 12)
     voxels = np.zeros(shape, np.float32)
     voxels[1:3, 4:7, 5:9] = 100

@@ -62,7 +62,7 @@ class BrightEncodedScene:
         return MaskPrediction(Mask.of(shown), state=shown)
 
 
-def test_only_slices_with_a_prompt_are_looked_at_and_only_once():
+def test_only_slices_with_a_prompt_are_encoded_and_only_once():
     inner = Bright()
     model = Slicewise(inner)
     encoded = model.encode(volume())
@@ -125,7 +125,7 @@ def test_slices_are_dropped_when_the_budget_is_full_and_answers_stay():
     assert model.store.looks > 6
 
 
-def test_prompts_lie_in_the_slices_they_cross():
+def test_prompts_are_in_the_slices_they_cross():
     encoded = Slicewise(Disc(radius=2)).encode(volume())
     box = encoded.predict([Request((Box((1, 2, 3), (3, 5, 7)),))])[0].mask()
     assert box == Mask.box(SHAPE, (1, 2, 3), (4, 6, 8))
@@ -162,7 +162,7 @@ def test_with_previous_prompts_every_slice_is_predicted_again():
     assert set(after.answers) == {1, 3}
 
 
-def test_published_remembers_only_the_slices_of_the_last_answer():
+def test_published_keeps_only_the_slices_of_the_last_prediction():
     """Mistake 10 of IntRaBench; corrected keeps the newest memory of every slice."""
     made = volume()
     spot = Click((1, 4, 4)), Click((3, 10, 15)), Click((1, 15, 20))
@@ -191,7 +191,7 @@ def test_published_lists_the_newest_round_first_and_corrected_the_oldest():
         assert forgotten.history.passed == spots[:1]
 
 
-def test_slices_can_be_asked_one_by_one():
+def test_slices_can_be_predicted_one_by_one():
     encoded = Slicewise(Bright()).encode(volume())
     clicks = Click((4, 10, 15)), Click((2, 5, 5))
     found = encoded.predict([Request((click,)) for click in clicks])
@@ -254,7 +254,7 @@ def test_memory_stays_a_small_multiple_of_the_volume():
     assert peak < 4 * voxels.nbytes
 
 
-def test_a_session_answers_in_its_own_protocol():
+def test_a_session_predicts_in_its_protocol():
     made = volume()
     spots = Click((1, 4, 4)), Click((3, 10, 15)), Click((1, 15, 20))
     encoded = Slicewise(Bright()).encode(made)
@@ -358,9 +358,7 @@ def petct(tmp_path, names, channel, suffix=""):
         (["CT", "PET"], 1, False),
     ],
 )
-def test_ct_is_seen_in_its_window_whatever_its_channel_is_called_and_pet_never(
-    tmp_path, names, channel, in_ct_window
-):
+def test_ct_is_windowed_for_any_channel_name_and_pet_never(tmp_path, names, channel, in_ct_window):
     inner = Bright()
     encoded = Slicewise(inner).encode(petct(tmp_path, names, channel)).in_protocol("corrected")
     assert (encoded.window == CT_WINDOW) is in_ct_window

@@ -76,7 +76,7 @@ def test_m6_neighbours_get_the_box_of_the_answer_in_corrected() -> None:
     assert {b.low[0]: b for b in asked}[middle + 1].low[2] == seed.low[2] + 1
 
 
-def test_m7_no_slice_goes_without_a_prompt_for_lack_of_seeds_in_corrected() -> None:
+def test_m7_every_slice_has_a_prompt_even_with_few_seeds_in_corrected() -> None:
     target = block((4, 10, 10), (11, 11, 12))  # two pixels a slice: two seeds, not five
 
     def answers(sets: Sequence[tuple[Prompt, ...]]) -> list[Mask]:
@@ -89,7 +89,7 @@ def test_m7_no_slice_goes_without_a_prompt_for_lack_of_seeds_in_corrected() -> N
     assert {int(c.point[0]) for c in published} == {7, 8, 9, 10}
 
 
-def test_m8_corrected_looks_for_the_worst_plane_on_both_axes() -> None:
+def test_m8_corrected_searches_the_worst_plane_on_both_axes() -> None:
     target = block((4, 10, 10), (14, 16, 16))
     # A sheet of false positives at fixed x: few in any plane of fixed y.
     sheet = block((4, 2, 17), (14, 28, 18))
@@ -132,7 +132,7 @@ def test_m17_centre_points_are_ordered_along_z_in_corrected_and_along_x_as_an_op
     assert [c.point for c in along_z] != [c.point for c in along_x]
 
 
-def test_m19_corrected_draws_belong_to_the_generator_and_published_ones_to_seed_one() -> None:
+def test_m19_corrected_draws_come_from_the_generator_and_published_ones_from_seed_one() -> None:
     target = block((4, 10, 10), (9, 25, 25))
     one, other = np.random.default_rng(1), np.random.default_rng(2)
     assert points_per_slice(target, 1, draws_of("published", one)) == points_per_slice(
@@ -162,7 +162,7 @@ def test_m22_the_centre_can_be_that_of_the_box_of_the_mass_or_the_deepest() -> N
     assert len({centre_of(mask, "box"), centre_of(mask, "mass"), centre_of(mask, "edt")}) == 3
 
 
-def test_m23_seed_slices_are_spaced_among_the_targets_own_in_corrected() -> None:
+def test_m23_seed_slices_are_spaced_among_the_targets_slices_in_corrected() -> None:
     gap = Mask.of(
         block((0, 10, 10), (3, 15, 15)).dense() | block((17, 10, 10), (20, 15, 15)).dense()
     )

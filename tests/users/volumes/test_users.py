@@ -245,13 +245,13 @@ def test_m26_refinement_ends_at_a_dice_or_at_degrees_of_freedom(volumes: Path) -
     ]
 
 
-def test_a_user_of_volumes_knows_its_effort() -> None:
+def test_a_user_of_volumes_states_its_effort() -> None:
     for entry in catalogue.users:
         if "volumes" in entry.source:
             assert isinstance(entry.make(), CountsEffort), entry.name
 
 
-def test_names_tell_options_apart_and_can_be_typed_again() -> None:
+def test_names_distinguish_options_and_can_be_typed_again() -> None:
     for name in {*STATIC.values(), *REFINED.values()}:
         user = catalogue.users.make(name)
         again = catalogue.users.make(user.name)
@@ -266,7 +266,7 @@ def test_corrected_sessions_are_the_same_whichever_others_run(volumes: Path) -> 
     assert [r.prompts for r in first.rounds] == [r.prompts for r in second.rounds]
 
 
-def test_a_stroke_is_given_as_one_prompt_where_asked_for(volumes: Path) -> None:
+def test_a_stroke_is_one_prompt_on_request(volumes: Path) -> None:
     case, fake = cases(volumes)["blob"], fakes(volumes)["F1"]
     user: Any = catalogue.users.make("scribble-refinement?drawn=stroke")
     assert user.gives == {"scribble"}
@@ -347,7 +347,7 @@ def test_a_image_is_refused_in_one_sentence() -> None:
             simulate(scene, SliceEncodedScene, [simulated], 1, lambda *_: {})  # type: ignore[arg-type]
 
 
-def test_likelier_groups_click_deeper_and_nobody_clicks_beside_the_error() -> None:
+def test_likelier_groups_click_deeper_and_no_click_is_outside_the_error() -> None:
     ground_truth = Mask.box((14, 30, 30), (2, 5, 5), (12, 25, 25))
     target = Target("t", ground_truth)
     header = SceneHeader("volume", (14, 30, 30), (2.0, 1.0, 1.0))
@@ -373,7 +373,7 @@ def test_likelier_groups_click_deeper_and_nobody_clicks_beside_the_error() -> No
     assert means[1] > 1.5 * means[0]
 
 
-def test_propagation_asks_the_view_for_each_slice_once(volumes: Path) -> None:
+def test_propagation_encodes_each_slice_once(volumes: Path) -> None:
     case, fake = cases(volumes)["blob"], fakes(volumes)["F1"]
     record = played(case, fake, catalogue.users.make("point-propagation"), 1, "corrected")
     prompts = record.rounds[0].prompts
