@@ -129,22 +129,26 @@ def responses(
     >>> first.obeyed, second.obeyed, second.undone
     (1.0, 0.0, 1)
     """
-    found, given = list[Response](), list[Click]()
+    found = list[Response]()
+    counted = [
+        [p for p in prompts if not (isinstance(p, Click) and ignore and ignore[_pixel(p)])]
+        for prompts, _ in rounds
+    ]
+    clicks = [p for some in counted for p in some if isinstance(p, Click)]
+    pixels = np.array([_pixel(click) for click in clicks])
+    positive = np.array([click.positive for click in clicks], dtype=bool)
     right = np.zeros(0, bool)  # whether the last mask agrees with each click given so far
     last = start - ignore if start and ignore else start
-    for prompts, shown in rounds:
+    for (prompts, shown), some in zip(rounds, counted, strict=True):
         mask = shown - ignore if ignore else shown
-        counted = [p for p in prompts if isinstance(p, Click | Scribble | Box)]
-        if ignore:
-            counted = [p for p in counted if not (isinstance(p, Click) and ignore[_pixel(p)])]
-        given += [p for p in counted if isinstance(p, Click)]
-        agrees = _agrees(mask, given)
-        kept, fresh = agrees[: len(right)], agrees[len(right) :]
-        others = (_obeyed(p, mask, ignore) for p in counted if not isinstance(p, Click))
+        others = [p for p in some if isinstance(p, Scribble | Box)]
+        given = len(right) + sum(isinstance(p, Click) for p in some)
+        agrees = _at(mask, pixels[:given]) == positive[:given]
+        kept, new = agrees[: len(right)], agrees[len(right) :]
         found.append(
             Response(
-                len(counted),
-                float(fresh.sum()) + sum(others),
+                len(new) + len(others),
+                float(new.sum()) + sum(_obeyed(p, mask, ignore) for p in others),
                 len(kept),
                 int(kept.sum()),
                 int((right & ~kept).sum()),
@@ -185,15 +189,14 @@ def setbacks(iou: Sequence[float]) -> list[Setback]:
     return found
 
 
-def _agrees(mask: Mask, clicks: Sequence[Click]) -> Bits:
-    """Whether a mask agrees with the label of each click."""
-    if not clicks:
-        return np.zeros(0, bool)
-    places = np.array([_pixel(click) for click in clicks]) - mask.low
-    within = ((places >= 0) & (places < mask.bits.shape)).all(axis=1)
-    shown = np.zeros(len(clicks), bool)
-    shown[within] = mask.bits[tuple(places[within].T)]
-    return np.equal(shown, [click.positive for click in clicks], dtype=bool)
+def _at(mask: Mask, pixels: npt.NDArray[np.intp]) -> Bits:
+    """A mask's values at pixels `(n, axes)`."""
+    shown = np.zeros(len(pixels), bool)
+    if len(pixels):
+        places = pixels - mask.low
+        within = ((places >= 0) & (places < mask.bits.shape)).all(axis=1)
+        shown[within] = mask.bits[tuple(places[within].T)]
+    return shown
 
 
 def _obeyed(prompt: Scribble | Box, mask: Mask, ignore: Mask | None) -> float:
