@@ -246,7 +246,7 @@ def test_images_are_split_into_parts_that_share_none() -> None:
     assert len({scene.id for part in parts for scene in part}) == 10
     with pytest.raises(BadInput, match="too few"):
         split_scenes(scenes(2), 0.5, 0.4, 0)
-    with pytest.raises(BadInput, match="below 1 together"):
+    with pytest.raises(BadInput, match="sum to less than 1"):
         split_scenes(scenes(2), 0.5, 0.5, 0)
 
 
