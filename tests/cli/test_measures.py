@@ -269,7 +269,7 @@ def test_meta_prints_a_row_a_measure_and_protocol(real_data: Path, tmp_path: Pat
 def test_meta_reports_unknown_values(real_data: Path) -> None:
     said = sentence(segmeter("measures", "meta", "--data", real_data, "--measure", "fopp"))
     assert "did you mean 'fop'?" in said
-    assert "no partitions" in sentence(segmeter("measures", "meta", "--dataset", "drawn"))
+    assert "has no human partitions" in sentence(segmeter("measures", "meta", "--dataset", "drawn"))
     assert ".svg" in sentence(
         segmeter("measures", "meta", "--data", real_data, "--figure", "a.doc")
     )

@@ -157,7 +157,6 @@ def _prompt_tables() -> list[bytes]:
 
 
 def _read_prompt_table(path: Path) -> None:
-    read_prompts.cache_clear()
     read_prompts(path)
 
 

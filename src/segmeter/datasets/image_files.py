@@ -8,6 +8,7 @@ libraries that read datasets in one sentence with the name of the file.
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8"
 _FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "WEBP")
 _LONGEST = 120
+_ITK_OBJECT = re.compile(r"^ITK ERROR: \w+\(\w+\): ")
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -46,8 +48,10 @@ def named_errors(path: Path | str, problem: str = "cannot be read") -> Iterator[
         raise NotFound(f"no file '{path}'") from None
     except Exception as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        # ITK writes the place in its sources first and the reason last.
-        reason = lines[-1 if "SimpleITK" in lines[0] else 0].strip()[:_LONGEST]
+        if "SimpleITK" in lines[0]:
+            # The place in ITK's sources is first, the reason last, before the system's last error.
+            lines = [_ITK_OBJECT.sub("", s) for s in lines if not s.startswith("Reason: ")][::-1]
+        reason = lines[0].strip()[:_LONGEST]
         reason = f"a record has no {reason}" if isinstance(error, KeyError) else reason
         raise BadInput(f"'{path}' {problem}: {reason}") from error
 

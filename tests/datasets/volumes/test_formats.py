@@ -260,10 +260,10 @@ def test_truncated_files_are_reported(tmp_path, nifti, scan):
     )
     cut = bz2.compress(scan[0].tobytes())
     (tmp_path / "d.nrrd").write_bytes(header.encode() + bz2.compress(b"1234"))
-    with pytest.raises(BadInput, match=r"breaks off.*not 336"):
+    with pytest.raises(BadInput, match=r"is truncated.*not 336"):
         open_stored(tmp_path / "d.nrrd").read()
     (tmp_path / "e.nrrd").write_bytes(header.encode() + cut[:20])
-    with pytest.raises(BadInput, match="breaks off"):
+    with pytest.raises(BadInput, match="is truncated"):
         open_stored(tmp_path / "e.nrrd").read()
 
 

@@ -178,9 +178,9 @@ def test_candidates_kept_as_run_lengths_are_the_same_masks() -> None:
     assert compact.scores.tolist() == whole.scores.tolist()
     (_, part), *_ = compact.groups()
     assert part.measure(1.0).area.tolist() == [m.area for m in part.masks()]
-    with pytest.raises(BadInput, match="no logits"):
+    with pytest.raises(BadInput, match="without logits"):
         part.values()
-    with pytest.raises(BadInput, match="no logits"):
+    with pytest.raises(BadInput, match="without logits"):
         part.cleaned(1)
 
 
