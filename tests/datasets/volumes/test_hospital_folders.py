@@ -279,7 +279,7 @@ def test_metaimages_have_the_positions_of_itk(tmp_path, scan, suffix):
     assert {t.id: t.mask.area for t in scene.targets} == {"label-1": 18, "label-2": 12}
     data = tmp_path / ("a.raw" if suffix == ".mhd" else "a.mha")
     data.write_bytes(data.read_bytes()[:-200])
-    with pytest.raises(BadInput, match="is truncated.*File cannot be read"):
+    with pytest.raises(BadInput, match=r"is truncated.*File cannot be read"):
         _ = open_folder(str(tmp_path)).load("a").voxels
 
 
