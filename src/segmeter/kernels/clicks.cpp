@@ -11,71 +11,71 @@ namespace {
 
 using Index = std::int64_t;
 using Points = nb::ndarray<const double, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
+using Order = nb::ndarray<const Index, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Table = nb::ndarray<std::int32_t, nb::shape<6, -1>, nb::c_contig, nb::device::cpu>;
 using Costs = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-// Counts of what was added at or below a rank.
+// Counts of what was added at or below a rank, of both samples in one word: the first sample in
+// its lower half, the second in its upper one.
 class Fenwick {
 public:
     explicit Fenwick(size_t ranks) : tree_(ranks + 1, 0) {}
-    void add(size_t rank) {
-        for (size_t i = rank + 1; i < tree_.size(); i += i & (~i + 1)) ++tree_[i];
+    void add(size_t rank, std::uint64_t one) {
+        for (size_t i = rank + 1; i < tree_.size(); i += i & (~i + 1)) tree_[i] += one;
     }
-    std::int32_t upto(size_t rank) const {
-        std::int32_t sum = 0;
+    std::uint64_t upto(size_t rank) const {
+        std::uint64_t sum = 0;
         for (size_t i = rank + 1; i > 0; i -= i & (~i + 1)) sum += tree_[i];
         return sum;
     }
 
 private:
-    std::vector<std::int32_t> tree_;
+    std::vector<std::uint64_t> tree_;
 };
 
-// For every point of both samples, first's then second's, six counts: how many of the first
+// For every point of two samples, the first's `n` first, six counts: how many of the first sample
 // lie at or below it in both coordinates, in the first one, in the second one; then the same of
-// the second sample. One sweep along the first coordinate for all of them.
-void quadrants(Points first, Points second, Table out) {
-    const size_t n = first.shape(0), m = second.shape(0), all = n + m;
-    const double *a = first.data(), *b = second.data();
+// the second sample. One sweep along the first coordinate for all of them; `across` and `up` are
+// the points in the order of their first and second coordinate.
+void quadrants(Points points, size_t n, Order across, Order up, Table out) {
+    const size_t all = points.shape(0);
+    const double *at = points.data();
+    const Index *by_first = across.data(), *by_second = up.data();
     std::int32_t *count = out.data();
     nb::gil_scoped_release free;
-    struct Place { double at; std::uint32_t point; };
-    std::vector<Place> across(all), up(all);
-    for (size_t i = 0; i < all; ++i) {
-        const double *p = i < n ? a + 2 * i : b + 2 * (i - n);
-        across[i] = {p[0], static_cast<std::uint32_t>(i)};
-        up[i] = {p[1], static_cast<std::uint32_t>(i)};
-    }
-    const auto lower = [](const Place &p, const Place &q) { return p.at < q.at; };
-    std::sort(across.begin(), across.end(), lower);
-    std::sort(up.begin(), up.end(), lower);
+    const auto is_second = [n](Index p) { return static_cast<size_t>(p) >= n; };
     std::vector<std::uint32_t> rank(all);
     std::int32_t seen[2] = {0, 0};
     for (size_t i = 0, r = 0; i < all; ++r) {
+        const double value = at[2 * by_second[i] + 1];
         size_t end = i;
-        for (; end < all && up[end].at == up[i].at; ++end) ++seen[up[end].point >= n];
+        for (; end < all && at[2 * by_second[end] + 1] == value; ++end) {
+            ++seen[is_second(by_second[end])];
+        }
         for (; i < end; ++i) {
-            const std::uint32_t p = up[i].point;
+            const Index p = by_second[i];
             rank[p] = static_cast<std::uint32_t>(r);
             count[2 * all + p] = seen[0];
             count[5 * all + p] = seen[1];
         }
     }
-    Fenwick below[2] = {Fenwick(all), Fenwick(all)};
+    Fenwick below(all);
     seen[0] = seen[1] = 0;
     for (size_t i = 0; i < all;) {
+        const double value = at[2 * by_first[i]];
         size_t end = i;
-        for (; end < all && across[end].at == across[i].at; ++end) {
-            const std::uint32_t p = across[end].point;
-            ++seen[p >= n];
-            below[p >= n].add(rank[p]);
+        for (; end < all && at[2 * by_first[end]] == value; ++end) {
+            const Index p = by_first[end];
+            ++seen[is_second(p)];
+            below.add(rank[p], is_second(p) ? std::uint64_t{1} << 32 : 1);
         }
         for (; i < end; ++i) {
-            const std::uint32_t p = across[i].point;
-            for (size_t k = 0; k < 2; ++k) {
-                count[3 * k * all + p] = below[k].upto(rank[p]);
-                count[(3 * k + 1) * all + p] = seen[k];
-            }
+            const Index p = by_first[i];
+            const std::uint64_t both = below.upto(rank[p]);
+            count[p] = static_cast<std::int32_t>(both);
+            count[3 * all + p] = static_cast<std::int32_t>(both >> 32);
+            count[all + p] = seen[0];
+            count[4 * all + p] = seen[1];
         }
     }
 }
@@ -182,7 +182,8 @@ double transport(Costs costs) {
 }  // namespace
 
 void bind_clicks(nb::module_ &m) {
-    m.def("quadrants", &quadrants, nb::arg("first"), nb::arg("second"), nb::arg("out"),
+    m.def("quadrants", &quadrants, nb::arg("points"), nb::arg("n"), nb::arg("across"),
+          nb::arg("up"), nb::arg("out"),
           "How many of each sample lie at or below every point: in both coordinates, in each.");
     m.def("transport", &transport, nb::arg("costs"),
           "Least mean cost of moving equal weights of the rows to equal weights of the columns.");

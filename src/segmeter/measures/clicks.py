@@ -198,8 +198,10 @@ def _quadrants(a: Floats, b: Floats) -> npt.NDArray[np.int32]:
     first, in the second; then how many of `b`."""
     if compiled is None:
         return _plain_quadrants(a, b)
-    counts = np.empty((6, len(a) + len(b)), dtype=np.int32)
-    compiled.quadrants(a, b, counts)
+    points = np.concatenate([a, b])
+    counts = np.empty((6, len(points)), dtype=np.int32)
+    across, up = (np.argsort(points[:, k]) for k in (0, 1))
+    compiled.quadrants(points, len(a), across, up, counts)
     return counts
 
 
