@@ -287,3 +287,11 @@ def test_a_lease_that_another_command_has_just_created_is_respected(
     with pytest.raises(RunConflict, match="its lease runs to"), file_lease(remote):
         pass
     assert json.loads(remote.read(LEASE)) == faster
+
+
+def test_a_run_on_windows_is_refused_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(BadInput, match="on Windows, use the Windows Subsystem for Linux"):
+        LocalPlace(tmp_path)

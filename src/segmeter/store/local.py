@@ -6,6 +6,7 @@ import errno
 import os
 import secrets
 import stat
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -48,6 +49,10 @@ class LocalPlace:
     shared = True
 
     def __init__(self, path: Path) -> None:
+        if sys.platform == "win32":
+            raise BadInput(
+                f"'{path}': runs need Linux or macOS; on Windows, use the Windows Subsystem for Linux"
+            )
         self.path = path
         self._root: int | None = None
 
