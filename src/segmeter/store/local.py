@@ -51,7 +51,8 @@ class LocalPlace:
     def __init__(self, path: Path) -> None:
         if sys.platform == "win32":
             raise BadInput(
-                f"'{path}': runs need Linux or macOS; on Windows, use the Windows Subsystem for Linux"
+                f"'{path}': runs need Linux or macOS; "
+                "on Windows, use the Windows Subsystem for Linux"
             )
         self.path = path
         self._root: int | None = None
