@@ -173,7 +173,7 @@ def read(path: Path, *, lazily: bool = False) -> dict[str, Any]:
     """All tensors by name. Safetensors, or a checkpoint that holds tensors and plain values.
 
     A checkpoint's other values are returned unchanged. With `lazily` the tensors of a checkpoint
-    are mapped from its file, so that names and shapes cost no protocol.
+    are mapped from its file, so that names and shapes are read without them.
     """
     content: dict[str, Any] = {}
     for file in files(path):

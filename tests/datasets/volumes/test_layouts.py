@@ -250,3 +250,74 @@ def test_mini_volumes_are_small_and_licensed():
     folder = volume_folder._DATA.parent
     assert volume_folder._DATA.stat().st_size < 300_000
     assert "CC BY-SA 4.0" in (folder / "mini_volumes.LICENCE.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("image", "label", "case"),
+    [
+        ("images/case_{:04}.nii.gz", "labels/case_{:04}.nii.gz", "case_{:04}"),
+        ("case_{:04}.nii.gz", "case_{:04}_seg.nii.gz", "case_{:04}"),
+        (
+            "images/FLARE22_Tr_{:04}_0000.nii.gz",
+            "labels/FLARE22_Tr_{:04}.nii.gz",
+            "FLARE22_Tr_{:04}",
+        ),
+        ("image/Case_{:05}_0000.nii.gz", "mask/Case_{:05}.nii.gz", "Case_{:05}"),
+        ("img/img{:04}.nii.gz", "label/label{:04}.nii.gz", "img{:04}"),
+        ("volume-{}.nii", "segmentation-{}.nii", "volume-{}"),
+        ("ct_train_{}_image.nii.gz", "ct_train_{}_label.nii.gz", "ct_train_{}_image"),
+    ],
+    ids=["folders", "side-by-side", "flare22", "abdomenct-1k", "btcv", "lits", "mmwhs"],
+)
+def test_names_of_released_datasets_are_paired(image, label, case, tmp_path, nifti, scan):
+    values, labels = scan
+    for number in (1, 2):
+        nifti(tmp_path / image.format(number), values + 1000 * number)
+        nifti(tmp_path / label.format(number), (labels == number).astype(np.uint8) * number)
+    data = VolumeFolder(str(tmp_path))
+    assert list(data.scenes()) == [case.format(1), case.format(2)]
+    for number in (1, 2):
+        scene = data.load(case.format(number))
+        assert int(scene.voxels.min()) == 1000 * number
+        assert [t.id for t in scene.targets] == [f"label-{number}"]
+
+
+def test_an_unlabelled_image_does_not_take_the_label_map_of_a_missing_one(tmp_path, nifti, scan):
+    values, labels = scan
+    for number in (1, 2):
+        nifti(tmp_path / "images" / f"case_{number:04}.nii.gz", values)
+    for number in (1, 3):
+        nifti(tmp_path / "labels" / f"case_{number:04}.nii.gz", labels)
+    data = VolumeFolder(str(tmp_path))
+    assert list(data.scenes()) == ["case_0001"]
+    assert "the first is 'case_0002'" in data.card.missing
+    assert "the first is 'case_0003'" in data.card.missing
+
+
+@pytest.mark.parametrize(
+    ("label", "names", "chosen", "modality"),
+    [
+        ("B-0-000-seg", ["B-0-000-t1c", "B-0-000-t1n", "B-0-000-t2f"], "t2f", "MR"),
+        ("SEG", ["CT", "CTres", "SUV"], "SUV", "PT"),
+    ],
+    ids=["brats", "autopet"],
+)
+def test_the_images_of_a_patients_folder_are_channels(
+    label, names, chosen, modality, tmp_path, nifti, scan
+):
+    values, labels = scan
+    finer = np.diag([0.5, 0.5, 0.5, 1])
+    for place, name in enumerate(names):  # the first has a grid of its own
+        nifti(tmp_path / "P1" / f"{name}.nii.gz", values + 1000 * place, None if place else finer)
+    nifti(tmp_path / "P1" / f"{label}.nii.gz", labels)
+    with pytest.raises(BadInput, match=rf"has 3 channels \(.*{chosen}\); choose one"):
+        _ = VolumeFolder(str(tmp_path)).load("P1").header
+    scene = VolumeFolder(str(tmp_path), channel=chosen).load("P1")
+    assert (int(scene.voxels.min()), scene.spacing_mm, scene.modality) == (
+        2000,
+        (1, 1, 1),
+        modality,
+    )
+    scene.check()
+    with pytest.raises(BadInput, match=rf"voxels lie up to .* The image is '{names[0]}.nii.gz'"):
+        VolumeFolder(str(tmp_path), channel=0).load("P1").check()

@@ -105,10 +105,16 @@ class FileVolume(Volume):
             dataset, case.id, self._voxels, self._targets_of_patient, header=self._head
         )
 
+    @cached_property
+    def image(self) -> Stored:
+        """The file of the chosen channel."""
+        images = self.case.images
+        return open_stored(images[self._channel()]) if len(images) > 1 else self.case.image
+
     @property
     def grid(self) -> Grid:
         """The file's own: masks are written back to it."""
-        return self.case.image.grid
+        return self.image.grid
 
     @property
     def modality(self) -> str:
@@ -121,7 +127,7 @@ class FileVolume(Volume):
     @property
     def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
         """As the files count: a series by its instance numbers, other files by index from 0."""
-        return self.case.image.slice_numbers
+        return self.image.slice_numbers
 
     @property
     def has_frame_of_reference(self) -> bool:
@@ -176,10 +182,8 @@ class FileVolume(Volume):
 
     def _voxels(self) -> npt.NDArray[Any]:
         """The chosen channel, canonical, finite, and within the window if there is one."""
-        channel, images = self._channel(), self.case.images
-        several = len(images) > 1
-        stored = open_stored(images[channel]) if several else self.case.image
-        voxels = stored.grid.to_scene(stored.read(0 if several else channel))
+        stored, channel = self.image, 0 if len(self.case.images) > 1 else self._channel()
+        voxels = stored.grid.to_scene(stored.read(channel))
         native = voxels.dtype.newbyteorder("=").name
         kind = native if native in _KEPT else "uint8" if native == "bool" else "float32"
         voxels = voxels.astype(kind, copy=False)
@@ -254,7 +258,7 @@ class FileVolume(Volume):
             return np.ascontiguousarray(theirs.to_scene(labels))
         low = mine.offset_of(theirs) if stored.path.name.lower().endswith(".seg.nrrd") else None
         if low is None:
-            raise BadInput(f"{_apart(mine, theirs, stored.path)} '{self._file.name}'")
+            raise BadInput(f"{_apart(mine, theirs, stored.path)} '{self.image.path.name}'")
         return _pasted(theirs.to_scene(labels), low, mine.shape, stored.path)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from segmeter.core.errors import BadInput
+from segmeter.core.grouping import grouped
 from segmeter.core.wording import counted
 from segmeter.datasets.data_roots import folders_in, named_folder
 from segmeter.datasets.groups import read_table
@@ -25,9 +26,12 @@ _LABEL_WORDS = re.compile(
     r"ground[-_ ]?truth|manual|lesion[-_]seg|dseg|network|annotation)(?=$|[-_. \d])",
     re.IGNORECASE,
 )
+_IMAGE_WORDS = re.compile(
+    r"(?:^|[-_. ])(?:image|imaging|img|volume|vol|scan)(?=$|[-_. \d])", re.IGNORECASE
+)
 _LABEL_FILES = (".seg.nrrd", ".in.nrrd")
-_IMAGE_FOLDERS = ("images", "image", "imgs", "volumes", "scans")
-_LABEL_FOLDERS = ("labels", "label", "masks", "segmentations", "seg", "gt", "annotations")
+_IMAGE_FOLDERS = ("images", "image", "imgs", "img", "volumes", "scans")
+_LABEL_FOLDERS = ("labels", "label", "masks", "mask", "segmentations", "seg", "gt", "annotations")
 _SCANS = ("ct", "mri", "mr", "pet", "image")
 _DEEPEST = 8
 
@@ -169,29 +173,44 @@ def _two_folders(folder: Path) -> Layout | None:
     left, right = (named_folder(folder, names) for names in (_IMAGE_FOLDERS, _LABEL_FOLDERS))
     if left is None or right is None:
         return None
-    images = _images(_volumes(left))
-    labels = _by_image(images, _volumes(right))
-    return _paired("images and labels in two folders", folder, images, labels)
+    labels = _volumes(right)
+    images = _images(_volumes(left), labels)
+    return _paired("images and labels in two folders", folder, images, _by_image(images, labels))
 
 
 def _same_folder(folder: Path) -> Layout:
-    files = _volumes(folder)
+    files, what = _volumes(folder), "labels next to their images"
     words = {p: _LABEL_WORDS.search(case_name(p)) for p in files}
     labels = [p for p in files if words[p] or p.name.lower().endswith(_LABEL_FILES)]
-    images = _images([p for p in files if p not in labels])
-    by_image = _by_image(images, labels)
-    if len(images) == 1 and len(labels) == 1:
-        by_image = {next(iter(images)): {"": labels[0]}}
-    return _paired("labels next to their images", folder, images, by_image)
+    images = _images([p for p in files if p not in labels], labels)
+    if len(labels) != 1 or not images:
+        return _paired(what, folder, images, _by_image(images, labels))
+    if len(images) == 1:
+        return _paired(what, folder, images, {next(iter(images)): {"": labels[0]}})
+    label = case_name(labels[0])
+    core = "" if _LABEL_WORDS.fullmatch(label) else _core(label)
+    if core in images or not all(name.startswith(core) for name in images):
+        return _paired(what, folder, images, _by_image(images, labels))
+    # Several images and one label map, as in BraTS and autoPET: channels named after their files.
+    channels = tuple(name.removeprefix(core).strip("-_. ") for name in images)
+    naming, scans = replace(_naming(folder), channels=channels), sum(images.values(), ())
+    return Layout(what, {folder.name: Case(folder.name, scans, {"": labels[0]}, naming=naming)})
 
 
-def _images(paths: Sequence[Path]) -> dict[str, tuple[Path, ...]]:
-    """Images by name; files that differ in nnU-Net's number at the end are its channels."""
+def _images(paths: Sequence[Path], labels: Sequence[Path]) -> dict[str, tuple[Path, ...]]:
+    """Images by name.
+
+    Numbers of four digits at the end are nnU-Net's channels, unless label maps have them too.
+    """
+    cores = [parts for path in labels for parts in _beginnings(_core(case_name(path)))]
+    labelled = {name for name, rest in cores if not re.fullmatch(r"\d{4}", rest)}
     found: dict[str, tuple[Path, ...]] = {}
     for path in paths:
         name, channel = _core(case_name(path)), _CHANNEL.match(case_name(path))
+        if channel and name not in labelled and _core(channel[1]) in labelled:
+            name = _core(channel[1])
         earlier = found.get(name, ())
-        if earlier and not (channel and _CHANNEL.match(case_name(earlier[0]))):
+        if earlier and any(_core(case_name(p)) == name for p in (*earlier, path)):
             raise BadInput(
                 f"'{earlier[0]}' and '{path.name}' are both '{name}'; rename one, as"
                 f" '{name}_seg' if it is the label map"
@@ -201,21 +220,36 @@ def _images(paths: Sequence[Path]) -> dict[str, tuple[Path, ...]]:
 
 
 def _by_image(images: Iterable[str], labels: Sequence[Path]) -> dict[str, dict[str, Path]]:
-    """Label maps by image and reader: `p1_seg` is that of `p1`, `p1_seg_anna` is Anna's."""
-    longest_first = sorted(images, key=lambda name: (-len(name), name))
+    """Label maps by image and reader: `p1_seg` is that of `p1`, `p1_seg_anna` is Anna's.
+
+    `segmentation-1` is that of `volume-1`.
+    """
+    known = set(images)
+    bare = grouped(known, lambda name: _IMAGE_WORDS.sub("", name).strip("-_. "))
     found: dict[str, dict[str, Path]] = {}
     for path in labels:
         core = _core(case_name(path))
-        owners = (n for n in longest_first if re.match(rf"{re.escape(n)}(?=$|[-_. ])", core))
-        owner = next(owners, core)
+        alike = bare.get(core, [])
+        other = (alike[0] if len(alike) == 1 else core, "")
+        owner, reader = next((parts for parts in _beginnings(core) if parts[0] in known), other)
         readers = found.setdefault(owner, {})
-        reader = core[len(owner) :].strip("-_. ")
         if reader in readers:
             raise BadInput(
                 f"'{readers[reader]}' and '{path.name}' label the same image; rename one"
             )
         readers[reader] = path
     return found
+
+
+def _beginnings(core: str) -> Iterator[tuple[str, str]]:
+    """A name cut at each separator, the longest beginning first, and what follows.
+
+    >>> list(_beginnings("p1_anna"))
+    [('p1_anna', ''), ('p1', 'anna')]
+    """
+    yield core, ""
+    for cut in reversed(list(re.finditer(r"[-_. ]", core))):
+        yield core[: cut.start()], core[cut.end() :].strip("-_. ")
 
 
 def _paired(
@@ -347,14 +381,12 @@ def _volumes(folder: Path) -> list[Path]:
 
 
 def _core(name: str) -> str:
-    """A name without the words for "image" or "label map".
+    """A name without the words for "label map".
 
-    >>> _core("t2_seg-manual"), _core("t2"), _core("case_3_0000"), _core("p1_seg2")
-    ('t2', 't2', 'case_3', 'p1_2')
+    >>> _core("t2_seg-manual"), _core("t2"), _core("p1_seg2")
+    ('t2', 't2', 'p1_2')
     """
-    channel = _CHANNEL.match(name)
-    bare = channel[1] if channel else name
-    bare = re.sub(rf"{_LABEL_WORDS.pattern}(?=\d)", "_", bare, flags=re.I)
+    bare = re.sub(rf"{_LABEL_WORDS.pattern}(?=\d)", "_", name, flags=re.I)
     return _LABEL_WORDS.sub("", bare).strip("-_. ") or name
 
 

@@ -31,7 +31,7 @@ Confidence = Literal["known", "recalled", "weak"]
 Certainty = {
     "known": "its layout is documented by its authors",
     "recalled": "its layout is given from memory: check the first masks by eye",
-    "weak": "its layout is a prediction: give images and annotations, and check masks by eye",
+    "weak": "its layout is a guess: give images and annotations, and check masks by eye",
 }
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _ALIASES = {"bbbc038": ("BBBC038", "BBBC038v1"), "lvis-v0.5": ("coco",)}
