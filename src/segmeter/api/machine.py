@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import segmeter
+from segmeter.api.listing import summaries
 from segmeter.api.loading import roots_of
 from segmeter.core import catalogue
 from segmeter.core.errors import BadWeights, NotFound, NoWeights, SegmeterError
@@ -87,8 +88,8 @@ def doctor(data: str | Path | None = None, weights: str | Path | None = None) ->
         "compiled" if compiled is not None else "plain",
         _device(),
         {name: version_of(name) for name in LIBRARIES},
-        [_found(catalogue.models, entry.name, places) for entry in catalogue.models],
-        [_found(catalogue.datasets, entry.name, places) for entry in catalogue.datasets],
+        [_found(catalogue.models, name, places) for name in summaries("models")],
+        [_found(catalogue.datasets, name, places) for name in summaries("datasets")],
     )
 
 
