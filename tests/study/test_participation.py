@@ -162,6 +162,21 @@ def test_questions_come_before_the_work_and_can_screen_out(
     assert states == ["joined", "screened_out"]
 
 
+def test_a_page_of_optional_questions_can_be_skipped(
+    begin: Callable[..., RunningStudy], visit: Any
+) -> None:
+    optional = "[[questions]]" + QUESTIONS.split("[[questions]]")[2]
+    study = begin(plan(more=optional))
+    person = visit(study)
+    page = consent(person)
+    assert "Which tools?" in page.text
+    page = person.http.post("/questions/before", data={"form": form_of(page)})
+    assert "What are you working with?" in page.text
+    with study.database.snapshot() as connection:
+        asked = sa.select(db.responses.c.question, db.responses.c.value)
+        assert connection.execute(asked).all() == [("tools", "")]
+
+
 @pytest.mark.parametrize(("question", "answer"), [("experience", "often"), ("tools", "b")])
 def test_a_full_quota_turns_people_away(
     begin: Callable[..., RunningStudy], visit: Any, question: str, answer: str

@@ -102,17 +102,18 @@ def read_answers(
 ) -> tuple[dict[str, str], list[str]]:
     """Values by question, and the names of questions that lack a valid answer.
 
-    Scales of 21 steps are kept as 0 to 100, several choices as names joined by `;`.
+    Scales of 21 steps are kept as 0 to 100, several choices as names joined by `;`, and optional
+    questions without an answer as an empty text.
     """
     found: dict[str, str] = {}
     wrong: list[str] = []
     for question in questions:
         given = [text.strip() for text in form.get(question.name, []) if text.strip()]
-        value = _value(question, given) if given else None
-        if value is not None:
-            found[question.name] = value
-        elif given or not question.optional:
+        value = _value(question, given) if given else "" if question.optional else None
+        if value is None:
             wrong.append(question.name)
+        else:
+            found[question.name] = value
     return found, wrong
 
 
