@@ -136,10 +136,12 @@ def test_lvis_images_are_found_by_their_address(tmp_path, write, photo):
     file = tmp_path / "coco" / "annotations" / "lvis_v1_val.json"
     file.parent.mkdir()
     file.write_text(json.dumps({"images": [image], "annotations": things, "categories": []}))
-    data = catalogue.datasets.make("lvis", data=tmp_path, images=str(tmp_path / "coco"))
-    scene = data.load(data.scenes()[0])
-    scene.check()
-    assert (scene.name, scene.shape, len(scene.targets)) == ("lvis/000000000042", (12, 16), 1)
+    (tmp_path / "coco" / "val2017").mkdir()
+    for given in ({}, {"images": str(tmp_path / "coco")}):
+        data = catalogue.datasets.make("lvis", data=tmp_path, **given)
+        scene = data.load(data.scenes()[0])
+        scene.check()
+        assert (scene.name, scene.shape, len(scene.targets)) == ("lvis/000000000042", (12, 16), 1)
 
 
 def test_a_custom_file_is_read(made_up, tmp_path):

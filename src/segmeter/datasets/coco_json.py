@@ -316,7 +316,10 @@ def _open(
         file = named[0]
     if not file.is_file():
         raise NotFound(f"dataset '{card.name}': no file '{file}'")
-    return CocoJson(card, file, Path(images) if images else images_next_to(file), crowd)
+    usual = images_next_to(file)
+    if card is _LVIS and usual.name.startswith(("train", "val")):
+        usual = usual.parent  # its images are from both of COCO's folders
+    return CocoJson(card, file, Path(images) if images else usual, crowd)
 
 
 def images_next_to(annotations: Path) -> Path:
