@@ -137,8 +137,8 @@ def test_lvis_images_are_found_by_their_address(tmp_path, write, photo):
     file.parent.mkdir()
     file.write_text(json.dumps({"images": [image], "annotations": things, "categories": []}))
     (tmp_path / "coco" / "val2017").mkdir()
-    for given in ({}, {"images": str(tmp_path / "coco")}):
-        data = catalogue.datasets.make("lvis", data=tmp_path, **given)
+    for options in ({}, {"images": str(tmp_path / "coco")}):
+        data = catalogue.datasets.make("lvis", data=tmp_path, **options)
         scene = data.load(data.scenes()[0])
         scene.check()
         assert (scene.name, scene.shape, len(scene.targets)) == ("lvis/000000000042", (12, 16), 1)

@@ -175,6 +175,37 @@ def test_run_lengths_in_one_file(images):
     assert data.card.targets == 3
 
 
+@pytest.mark.parametrize(
+    ("image", "mask"),
+    [
+        ("{}_img.png", "{}_masks.png"),
+        ("{}_im.jpg", "{}_gt.png"),
+        ("im/{}.jpg", "gt/{}.png"),
+        ("Original/{}.tif", "Ground Truth/{}.tif"),
+        ("imagesTr/{}_0000.png", "labelsTr/{}.png"),
+        ("DUTS-TE-Image/{}.jpg", "DUTS-TE-Mask/{}.png"),
+        ("ISIC2018_Task1-2_Training_Input/{}.jpg",
+         "ISIC2018_Task1_Training_GroundTruth/{}_segmentation.png"),
+    ],
+    ids=["cellpose", "big", "dis5k", "cvc-clinicdb", "nnunet-2d", "duts", "isic-2018"],
+)  # fmt: skip
+def test_layouts_of_released_datasets(image, mask, tmp_path, write, photo):
+    for name, values in (("one", TWO), ("two", BLOCK)):
+        write(tmp_path / image.format(name), photo)
+        write(tmp_path / mask.format(name), values)
+    data = open_folder(str(tmp_path))
+    assert [_areas(data, scene) for scene in data.scenes()] == [{"1": 15, "2": 8}, {"1": 15}]
+    assert not data.unused
+
+
+def test_folders_with_longer_names_do_not_replace_pairs_next_to_each_other(tmp_path, write, photo):
+    write(tmp_path / "a.jpg", photo)
+    write(tmp_path / "a_mask.png", BLOCK)
+    for folder in ("old_images", "old_masks"):
+        write(tmp_path / folder / "a.png", photo if folder == "old_images" else TWO)
+    assert _areas(open_folder(str(tmp_path)), "a") == {"object": 15}
+
+
 def test_run_lengths_next_to_each_image(tmp_path, write, photo):
     for name in ("x", "y"):
         write(tmp_path / f"{name}.jpg", photo)

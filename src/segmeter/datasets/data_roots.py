@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatch
@@ -177,10 +178,15 @@ def folders_in(folder: Path) -> list[Path]:
     return sorted(p for p in folder.glob("[!.]*") if p.is_dir())
 
 
-def named_folder(folder: Path, names: Sequence[str]) -> Path | None:
-    """The folder in a folder that has the first of these names, in whatever case."""
-    found = {path.name.lower(): path for path in folders_in(folder)}
-    return next((found[name] for name in names if name in found), None)
+def named_folder(folder: Path, names: Sequence[str], *, ends: bool = False) -> Path | None:
+    """The folder in a folder that has the first of these names, in whatever case.
+
+    With `ends` the only folder whose name ends with one of them counts, too.
+    """
+    found = {path.name.lower().replace(" ", "_"): path for path in folders_in(folder)}
+    exact = next((found[name] for name in names if name in found), None)
+    alike = [path for name, path in found.items() if ends and re.split("[-_]", name)[-1] in names]
+    return alike[0] if exact is None and len(alike) == 1 else exact
 
 
 def writable(name: str) -> bool:

@@ -12,14 +12,19 @@ from segmeter.core.grouping import grouped
 from segmeter.datasets import data_roots
 from segmeter.datasets.data_roots import by_name, images_in, printable
 
-_IMAGES = "images image imgs img photos photo rgb inputs input jpegimages data_gt data"
+_IMAGES = (
+    "images image imgs img im photos photo rgb inputs input jpegimages data_gt data original"
+    " imagestr"
+)
 _MASKS = (
     "masks mask gt gts labels label annotations annotation segmentations segmentation seg segs"
     " groundtruth ground_truth boundary_gt segmentationobject segmentationclass targets objects"
+    " labelstr"
 )
 _MASK_WORD = r"masks?|gts?|labels?|segmentations?|segs?"
 _MARKED = re.compile(rf"(?P<stem>.+?)[_\-. ](?:{_MASK_WORD})(?:[_\-. ]?(?P<thing>.+))?", re.I)
 _WORD = re.compile(_MASK_WORD, re.I)
+_IMAGE_MARK = re.compile(r"[_\-. ](?:im|img|image)$")
 
 
 @dataclass(slots=True)
@@ -35,16 +40,17 @@ class Pairs:
     _alike: dict[str, list[str]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._alike = grouped(self.images, _normalised)
+        self._alike = grouped(self.images, _bare)
 
     def image_of(self, name: str) -> str | None:
         """The scene whose image has this name, also where systems spell it differently.
 
-        Macs write an umlaut as two letters, Windows does not care about capitals.
+        Macs write an umlaut as two letters, Windows does not care about capitals. An image may be
+        marked as one: `x_img` is the image of `x_masks`.
         """
         if name in self.images:
             return name
-        alike = self._alike.get(_normalised(name), [])
+        alike = self._alike.get(_bare(name), [])
         return alike[0] if len(alike) == 1 else None
 
     @property
@@ -83,8 +89,20 @@ def image_folder(folder: Path) -> Path:
 
 
 def pair(folder: Path) -> Pairs:
-    """Find images and masks: two folders, or one with marked names (`x.jpg`, `x_mask.png`)."""
-    masks, images = data_roots.named_folder(folder, _MASKS.split()), image_folder(folder)
+    """Find images and masks: two folders, or one with marked names (`x.jpg`, `x_mask.png`).
+
+    Where neither finds a pair, folders may have a longer name that ends so: `DUTS-TE-Mask`.
+    """
+    words = _IMAGES.split(), _MASKS.split()
+    found = _paired(folder, image_folder(folder), data_roots.named_folder(folder, words[1]))
+    if not found.paired:
+        images, masks = (data_roots.named_folder(folder, names, ends=True) for names in words)
+        if images is not None and masks is not None:
+            return _paired(folder, images, masks)
+    return found
+
+
+def _paired(folder: Path, images: Path, masks: Path | None) -> Pairs:
     if masks is None:
         return _in_one_folder(images)
     where = f"in '{images.name}', masks in '{masks.name}'"
@@ -127,7 +145,7 @@ def _below(folder: Path, images: Path) -> bool:
 
 def _assign(pairs: Pairs, path: Path) -> None:
     """To the image of the same name, else to the longest name that it begins with."""
-    same = pairs.image_of(path.stem)
+    same = pairs.image_of(path.stem) or pairs.image_of(f"{path.stem}_0000")  # nnU-Net's channel 0
     if same is not None:
         earlier = pairs.whole.get(same)
         exact = path.stem == same or earlier is None
@@ -194,3 +212,7 @@ def _twins(files: list[Path]) -> Pairs | None:
 def _normalised(name: str) -> str:
     """A name as it looks, however it is encoded and capitalised."""
     return unicodedata.normalize("NFC", name).casefold()
+
+
+def _bare(name: str) -> str:
+    return _IMAGE_MARK.sub("", _normalised(name))
