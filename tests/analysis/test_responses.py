@@ -129,6 +129,12 @@ def test_a_drop_counts_from_the_second_round_and_recovery_is_the_median() -> Non
     assert CARDS["recovery"].estimate(group)[0].value == 1  # type: ignore[index]
 
 
+def test_resamples_in_which_half_never_recover_count_as_infinite() -> None:
+    iou = [[0.5, 0.3, 0.6, 0.6]] * 3 + [[0.5, 0.3, 0.3, 0.3]] * 2
+    found, _ = CARDS["recovery"].estimate(group_of(iou=iou))  # type: ignore[misc]
+    assert (found.value, found.low, found.high) == (1, 1, np.inf)
+
+
 def test_rice_of_rounds_agrees_with_the_measure() -> None:
     from segmeter.measures.obedience import rice
 

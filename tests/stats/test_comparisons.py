@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segmeter.stats.comparisons import difference, holm, paired_permutation_tests
+from segmeter.stats.intervals import Resampling
+from segmeter.stats.statistics import paired_by_draws
 
 
 def permutation_p(sums: np.typing.ArrayLike, **options: int) -> float:
@@ -70,3 +72,32 @@ def test_turning_a_comparison_round_turns_its_sign() -> None:
     forth, back = difference(a, b, scenes), difference(b, a, scenes)
     assert forth.interval.value == pytest.approx(-back.interval.value)
     assert forth.p == back.p
+
+
+@pytest.mark.parametrize("images", [1, 2, 5])
+def test_a_difference_in_all_resamples_of_few_images_is_not_significant(images: int) -> None:
+    """With two images, every second difference of equal models had p = 0.001."""
+    gaps = Resampling(range(images)).means(np.linspace(1, 2, images))[:, 0]
+    found = paired_by_draws(1.5, gaps, images, images)
+    assert found is not None
+    assert found.p >= 2.0 ** (1 - images) > 0.05
+    assert np.isnan(found.interval.low) == (images == 1)
+
+
+@pytest.mark.parametrize("images", [6, 12])
+def test_differences_by_draws_have_their_nominal_error_rate_under_the_null(images: int) -> None:
+    rng, drawn = np.random.default_rng(3), Resampling(range(images), resamples=500)
+    p_values = []
+    for _ in range(600):
+        values = rng.normal(size=images)
+        found = paired_by_draws(values.mean(), drawn.means(values)[:, 0], images, images)
+        assert found is not None
+        assert (found.p < 0.05) == (not found.interval.low <= 0 <= found.interval.high)
+        p_values.append(found.p)
+    assert 0.03 <= np.mean(np.array(p_values) < 0.05) <= 0.075
+
+
+def test_equal_models_do_not_differ_by_draws() -> None:
+    found = paired_by_draws(0.0, np.zeros(500), 80, 80)
+    assert found is not None
+    assert (found.p, found.interval.low, found.interval.high) == (1.0, 0.0, 0.0)

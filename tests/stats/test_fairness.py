@@ -119,6 +119,24 @@ def test_one_mask_has_no_interval_and_none_is_refused():
         group_means([1.0], ["a", "b"], [0])
 
 
+def test_a_group_of_one_image_has_a_difference_without_limits():
+    """Its image is in every resample that counts: the interval of 1 + 1 images was [0.4, 0.4]."""
+    for others in (["y"], list("uvwxy")):
+        values, groups = [0.9, *[0.5] * len(others)], ["a", *"b" * len(others)]
+        (found,) = group_differences(values, groups, ["z", *others], permutations=10)
+        assert found.interval.value == pytest.approx(0.4)
+        assert np.isnan([found.interval.low, found.interval.high]).all()
+
+
+def test_intervals_of_differences_of_small_groups_cover_zero_under_the_null():
+    rng, inside = np.random.default_rng(0), 0
+    for _ in range(200):
+        values, groups = rng.beta(8, 2, 20), ["a"] * 5 + ["b"] * 15
+        (found,) = group_differences(values, groups, range(20), permutations=1)
+        inside += found.interval.low <= 0 <= found.interval.high
+    assert inside >= 184
+
+
 def test_shares_count_images_masks_and_countries():
     masks = {"p1": 3, "p2": 5, "p3": 2, "p4": 9}
     countries = {"p1": "Chad", "p2": "Mali", "p3": "Peru"}

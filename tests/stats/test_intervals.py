@@ -10,7 +10,7 @@ from scipy import stats
 
 from segmeter.core.errors import BadInput
 from segmeter.stats import intervals
-from segmeter.stats.intervals import Resampling, share_interval
+from segmeter.stats.intervals import Resampling, percentiles, share_interval
 
 
 def clicks_of_scenes(rng: np.random.Generator, scenes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -137,3 +137,14 @@ def test_failures_that_come_by_image_widen_the_share() -> None:
 def test_a_mean_that_is_not_a_number_has_no_interval_either() -> None:
     interval = Resampling([1, 2, 3]).interval([0.5, np.nan, 0.7])
     assert np.isnan([interval.value, interval.low, interval.high]).all()
+
+
+def test_percentiles_are_wider_for_few_images_and_hold_infinite_draws() -> None:
+    draws = np.arange(1000.0)
+    few, many = percentiles(500.0, draws, 6), percentiles(500.0, draws, 100_000)
+    assert (many.low, many.high) == pytest.approx((24.975, 974.025), abs=0.1)
+    assert few.low < 3
+    assert few.high > 996
+    assert np.isnan(percentiles(500.0, draws, 1).low)
+    half = percentiles(1.0, np.repeat([1.0, np.inf], [97, 3]), 50)
+    assert (half.low, half.high) == (1.0, np.inf)  # an empty mask is infinitely far

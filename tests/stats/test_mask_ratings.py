@@ -277,3 +277,32 @@ def test_agreement_needs_things_rated_twice() -> None:
     for rule in (krippendorff_alpha, pilot_sd):
         with pytest.raises(BadInput, match="twice"):
             rule({"a": [3], "b": [4]})
+
+
+def test_one_image_or_rater_gives_no_limits() -> None:
+    """There is nothing to resample: the interval was the value itself, or beside it."""
+    alpha = alpha_interval({1: [1, 2], 2: [3, 3]}, clusters={1: "image", 2: "image"})
+    assert np.isnan([alpha.low, alpha.high]).all()
+    given = study(5)
+    one = ["one"] * len(given.scores)
+    single = Ratings(given.models, given.targets, one, one, given.scores)
+    for by in ("images", "raters"):
+        found = resampled_difference(single, "m1", "m0", by)
+        assert np.isnan([found.low, found.high]).all()
+
+
+def test_targets_that_are_rated_more_often_count_no_more_in_resamples() -> None:
+    """Their interval lay beside the value: -2.0 to -0.2 about 0.7."""
+    rows = [
+        (model, f"t{t}", f"r{r}", 5.0 + (model == "a") * (-2 if t < 2 else 1))
+        for t in range(20)
+        for r in range(30 if t < 2 else 2)
+        for model in "ab"
+    ]
+    models, targets, raters, scores = (list(column) for column in zip(*rows, strict=True))
+    given = Ratings(models, targets, targets, raters, scores)
+    for by in ("images", "raters"):
+        found = resampled_difference(given, "a", "b", by)
+        assert found.value == pytest.approx(0.7)
+        assert found.low <= 0.7 <= found.high
+    assert resampled_difference(given, "a", "b", "images").low > -0.5

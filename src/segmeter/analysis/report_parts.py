@@ -71,10 +71,15 @@ def difference_table(
     columns[P_VALUE] = lambda d: None if d.too_few else d.p_holm
     columns[page.Column("conclusion")] = lambda d: _conclusion(d, cards[d.statistic].better, shown)
     units = " or ".join(dict.fromkeys(f"{d.unit}s" for d in found))
+    tests = {
+        f"a t-test over resampled {units}"
+        if cards[d.statistic].values is None and cards[d.statistic].pair
+        else f"a permutation test that exchanges the two {pairs[0]} within {units}"
+        for d in found
+    }
     note = (
-        f"Differences are first minus second, with 95 % intervals over {units}; p is of a "
-        f"two-sided permutation test that exchanges the two {pairs[0]} within {units}. "
-        "The dotted line is 0; each statistic has its own scale."
+        f"Differences are first minus second, with 95 % intervals over {units}; p is two-sided, of "
+        f"{' or '.join(sorted(tests))}. The dotted line is 0; each statistic has its own scale."
     )
     return page.Table.of(name, found, columns, caption, note)
 

@@ -19,8 +19,8 @@ from segmeter.core.rows import SESSION_LISTS
 from segmeter.core.scores_by_step import Tables, spread, words_of
 from segmeter.measures.obedience import HURT, setbacks
 from segmeter.stats.calibration import ScoredRows
-from segmeter.stats.intervals import Floats, Interval, Resampling
-from segmeter.stats.statistics import Better, Statistic, percentiles, resampling
+from segmeter.stats.intervals import Floats, Interval, Resampling, percentiles
+from segmeter.stats.statistics import Better, Statistic, resampling
 
 GOAL = 0.9
 """IoU at which a mask is good enough, for AUROC."""
@@ -231,7 +231,7 @@ def _mean(values: Callable[[Responses], Floats]) -> Parts:
 def _resampled(
     prepared: Callable[[Responses], Callable[[Floats], Floats]],
 ) -> Callable[[Responses], Interval | None]:
-    """A statistic of the whole group, with the middle 95 % of what resampled images give.
+    """A statistic of the whole group, with percentiles of what resampled images give.
 
     It is computed from how often each object counts, `(resamples, objects)`.
     """
@@ -239,13 +239,11 @@ def _resampled(
     def whole(group: Responses) -> Interval | None:
         compute = prepared(group)
         value = float(compute(np.ones((1, group.size)))[0])
-        if np.isnan(value):
+        if not np.isfinite(value):
             return None
-        if len(set(group.clusters)) == 1:
-            return Interval(value, float("nan"), float("nan"))
         many = max(_LEAST_DRAWS, min(_DRAWS, _MOST_ROWS // max(1, group.iou.size)))
         drawn = resampling(group, many)
-        return percentiles(value, drawn.statistic(compute, group.iou.size))
+        return percentiles(value, drawn.statistic(compute, group.iou.size), drawn.clusters)
 
     return whole
 
@@ -285,13 +283,13 @@ def _recovery(group: Responses) -> Callable[[Floats], Floats]:
 
 
 def _median_times(lasted: Floats, recovered: npt.NDArray[np.bool_], weights: Floats) -> Floats:
-    """The first time by which half have recovered in each resample; NaN where half never do."""
-    left, median = np.ones(len(weights)), np.full(len(weights), np.nan)
+    """The first time by which half have recovered in each resample; infinite if half never do."""
+    left, median = np.ones(len(weights)), np.full(len(weights), np.inf)
     for time in np.unique(lasted[recovered]):
         at_risk = weights[:, lasted >= time].sum(axis=1)
         ended = weights[:, (lasted == time) & recovered].sum(axis=1)
         left *= 1 - ended / np.maximum(at_risk, 1)
-        median[np.isnan(median) & (left <= 0.5)] = time
+        median[np.isinf(median) & (left <= 0.5)] = time
     return median
 
 

@@ -23,8 +23,8 @@ from segmeter.core.sections import Section
 from segmeter.datasets.coco_json import CocoImage
 from segmeter.datasets.label_files import PredictedObjects, Predictions
 from segmeter.measures import instances
-from segmeter.stats.intervals import Floats, Interval
-from segmeter.stats.statistics import Better, Statistic, mean_interval, percentiles, resampling
+from segmeter.stats.intervals import Floats, Interval, percentiles
+from segmeter.stats.statistics import Better, Statistic, mean_interval, resampling
 from segmeter.users.simulation import mask_of, target_columns
 from segmeter.users.starts import paired
 
@@ -207,8 +207,7 @@ def _median(group: Group, values: Floats) -> Interval | None:
     if np.isnan(values).any():
         return None
     drawn = resampling(group, 1000)
-    draws = drawn.quantiles(values, 0.5) if drawn.clusters > 1 else np.empty(0)
-    return percentiles(float(np.median(values)), draws)
+    return percentiles(float(np.median(values)), drawn.quantiles(values, 0.5), drawn.clusters)
 
 
 def _image_statistic(name: str, title: str, better: Better) -> Statistic:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.core.seeds import generator
-from segmeter.stats.intervals import Interval, codes
+from segmeter.stats.intervals import Interval, codes, percentiles
 from segmeter.stats.mixed_effects import fit_mixed
 
 Level = Literal["nominal", "ordinal", "interval"]
@@ -45,7 +45,8 @@ def alpha_interval(
 ) -> Interval:
     """Krippendorff's alpha with a 95 % bootstrap interval over things.
 
-    `clusters` names what is resampled instead, such as the image of each mask.
+    `clusters` names what is resampled instead, such as the image of each mask; one alone gives no
+    limits.
 
     >>> found = alpha_interval({k: [k, k] for k in range(1, 9)})
     >>> found.value, found.low, found.high
@@ -62,8 +63,7 @@ def alpha_interval(
     rng = generator("alpha", len(units), many)
     drawn = rng.multinomial(many, np.full(many, 1 / many), size=_RESAMPLES)
     found = _alphas(np.einsum("sc,cij->sij", drawn.astype(float), grouped), values, level)
-    low, high = np.percentile(found, [2.5, 97.5])
-    return Interval(krippendorff_alpha(ratings, level), float(low), float(high))
+    return percentiles(krippendorff_alpha(ratings, level), found, many)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,7 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.seeds import generator
 from segmeter.stats.comparisons import holm
-from segmeter.stats.intervals import Floats, Interval, Resampling
-from segmeter.stats.statistics import percentiles
+from segmeter.stats.intervals import Floats, Interval, Resampling, percentiles
 
 _NORMAL_95 = 1.96
 _TOGETHER = 1 << 22
@@ -219,11 +218,12 @@ def group_shares(
 def _difference(
     values: Floats, inside: npt.NDArray[np.bool_], clusters: Sequence[Hashable], seed: object
 ) -> Interval:
-    """Difference of two means with bootstrap limits over images."""
+    """Difference of two means with bootstrap limits over images; none for a group of one image."""
     seen = float(values[inside].mean() - values[~inside].mean())
     drawn = Resampling(clusters, seed=seed)
     columns = np.column_stack([values * inside, inside, values * ~inside, ~inside])
-    return percentiles(seen, _gap(drawn.totals(columns)), drawn.clusters)
+    fewest = min(np.unique(drawn.cluster[side]).size for side in (inside, ~inside))
+    return percentiles(seen, _gap(drawn.totals(columns)), fewest)
 
 
 def _gap(sums: Floats) -> Floats:

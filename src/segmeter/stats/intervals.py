@@ -173,7 +173,7 @@ class Resampling:
 
         Bias-corrected and accelerated (Efron 1987), with tail areas widened from the normal
         to Student's t for few scenes (Hesterberg 2015): on skewed, clustered click counts
-        this covers best among six ways tried (docs/statistics.md).
+        this covers best among seven ways tried (docs/statistics.md).
         """
         columns = _columns(values)
         if self.clusters == 1:
@@ -210,8 +210,8 @@ class Resampling:
 
         below = ((drawn < -slack).mean(axis=0) + (drawn <= slack).mean(axis=0)) / 2
         bias = special.ndtri(np.clip(below, 1e-4, 1 - 1e-4))
-        speed = _skewness(left)
-        tails = [bias + (bias + z) / (1 - speed * (bias + z)) for z in (-self._reach, self._reach)]
+        speed, reach = _skewness(left), _reach(self.clusters)
+        tails = [bias + (bias + z) / (1 - speed * (bias + z)) for z in (-reach, reach)]
         low, high = _quantiles(drawn, special.ndtr(np.stack(tails)))
         return low, high
 
@@ -240,14 +240,33 @@ class Resampling:
         for start in range(0, self.resamples, block):
             yield self._weights[start : start + block].astype(float)
 
-    @property
-    def _reach(self) -> float:
-        """Normal deviate of the limits, widened for few scenes."""
-        from scipy import special  # slow to import, and seldom needed
 
-        freedom = self.clusters - 1
-        deviate = special.stdtrit(freedom, 0.975)
-        return float(deviate * np.sqrt(self.clusters / freedom))
+def _reach(clusters: int) -> float:
+    """Normal deviate of the limits, widened for few scenes (Hesterberg 2015)."""
+    from scipy import special  # slow to import, and seldom needed
+
+    freedom = clusters - 1
+    return float(special.stdtrit(freedom, 0.975) * np.sqrt(clusters / freedom))
+
+
+def percentiles(value: float, draws: Floats, clusters: int) -> Interval:
+    """A number with percentiles of what resampled sets of `clusters` images give as limits.
+
+    The tails are widened for few images. No limits without draws, or from a single image, which
+    allows no inference to others.
+
+    >>> percentiles(2.0, np.array([1.0, 2.0, np.nan, 3.0]), clusters=2)
+    Interval(value=2.0, low=1.0, high=3.0)
+    """
+    from scipy import special  # slow to import, and seldom needed
+
+    known = draws[~np.isnan(draws)]
+    if clusters < 2 or not known.size:
+        return Interval(value, np.nan, np.nan)
+    tail = float(special.ndtr(-_reach(clusters)))
+    finite = bool(np.isfinite(known).all())  # nothing lies between infinite values
+    low, high = np.quantile(known, (tail, 1 - tail), method="linear" if finite else "nearest")
+    return Interval(value, float(low), float(high))
 
 
 def _skewness(left: Floats) -> Floats:

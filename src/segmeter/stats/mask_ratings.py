@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped_pairs
-from segmeter.core.seeds import generator
-from segmeter.stats.intervals import Floats, Interval, codes
+from segmeter.stats.intervals import Floats, Interval, Resampling, codes, percentiles
 from segmeter.stats.mixed_effects import MixedModel, fit_mixed
 
 _SCALE = 10
@@ -230,12 +231,12 @@ def rating_difference(first: npt.ArrayLike, second: npt.ArrayLike) -> RatingDiff
 
 
 def resampled_difference(
-    ratings: Ratings, first: str, second: str, by: str, *, samples: int = 2000
+    ratings: Ratings, first: str, second: str, by: Literal["images", "raters"]
 ) -> Interval:
-    """The paired mean difference, with a 95 % interval that resamples `images` or `raters`.
+    """The mean over targets of the difference, with an interval that resamples images or raters.
 
-    Every resample weighs each rating as often as its image (or rater) was drawn; then masks are
-    averaged, and targets that both models still have are paired. Percentile bootstrap.
+    A target's ratings are averaged first; of raters, those that were drawn, as often as they were.
+    One image or rater alone gives no limits.
 
     >>> r = Ratings(["a", "b"] * 3, list("112233"), list("112233"), ["r"] * 6, [5, 7, 6, 9, 4, 6])
     >>> resampled_difference(r, "b", "a", "images").value
@@ -246,46 +247,42 @@ def resampled_difference(
     common = sorted(one.keys() & other.keys())
     if not common:
         raise BadInput(f"'{first}' and '{second}' share no rated target")
-    value = float(np.mean([one[name] - other[name] for name in common]))
+    gaps = np.array([one[name] - other[name] for name in common])
+    if by == "images":
+        images = dict(zip(both.targets, both.images, strict=True))
+        return Resampling([images[n] for n in common], seed=(first, second)).interval(gaps)
     place = {name: k for k, name in enumerate(common)}
     rows = [
-        (2 * place[target] + (model == second), cluster, score)
-        for model, target, cluster, score in zip(
-            both.models, both.targets, getattr(both, by), both.scores, strict=True
+        (2 * place[target] + (model == second), rater, score)
+        for model, target, rater, score in zip(
+            both.models, both.targets, both.raters, both.scores, strict=True
         )
         if target in place
     ]
-    cells, clusters, scores = (list(column) for column in zip(*rows, strict=True))
-    many = len(set(clusters))
-    rng = generator("ratings", by, first, second, len(rows))
-    drawn = rng.multinomial(many, np.full(many, 1 / many), size=samples)
-    rated = np.array(cells), codes(clusters), np.array(scores, float)
-    means = _paired_means(*rated, drawn.astype(float), len(common))
-    low, high = np.nanpercentile(means, [2.5, 97.5])
-    return Interval(value, float(low), float(high))
+    cells, raters, scores = (list(column) for column in zip(*rows, strict=True))
+    drawn = Resampling(raters, seed=(first, second))
+    compute = partial(_mean_differences, np.array(cells), np.array(scores, float), len(common))
+    draws = drawn.statistic(compute, len(rows))
+    return percentiles(float(gaps.mean()), draws, drawn.clusters)
 
 
-def _paired_means(
-    cell: npt.NDArray[np.int64],
-    owner: npt.NDArray[np.intp],
-    scores: Floats,
-    drawn: Floats,
-    targets: int,
+def _mean_differences(
+    cell: npt.NDArray[np.int64], scores: Floats, targets: int, drawn: Floats
 ) -> Floats:
-    """The mean difference in every resample; NaN where no target is left.
+    """The mean difference from how often each rating counts; NaN where no target is left.
 
-    `cell` is twice the target's place, plus one for the second model; `owner` what is drawn.
+    `cell` is twice the target's place, plus one for the second model.
     """
     found = np.full(len(drawn), np.nan)
     for k, counts in enumerate(drawn):
-        own = counts[owner]
-        total = np.bincount(cell, own * scores, minlength=2 * targets).reshape(targets, 2)
-        many = np.bincount(cell, own, minlength=2 * targets).reshape(targets, 2)
+        total, many = (
+            np.bincount(cell, weights, minlength=2 * targets).reshape(targets, 2)
+            for weights in (counts * scores, counts)
+        )
         both = (many > 0).all(axis=1)
         if both.any():
             means = total[both] / many[both]
-            # A target weighs as often as its image was drawn; raters leave targets equal.
-            found[k] = float(np.average(means[:, 0] - means[:, 1], weights=many[both].min(axis=1)))
+            found[k] = (means[:, 0] - means[:, 1]).mean()
     return found
 
 

@@ -38,8 +38,8 @@ from segmeter.core.benchmarks import Results
 from segmeter.core.wording import counted
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.goals import Goal, area_under, first_round, success
-from segmeter.stats.intervals import share_interval
-from segmeter.stats.statistics import Statistic, percentiles, resampling, standing_out
+from segmeter.stats.intervals import percentiles, share_interval
+from segmeter.stats.statistics import Statistic, resampling, standing_out
 
 
 def sections(run: Results) -> list[page.Section]:
@@ -269,9 +269,9 @@ def _quantile(group: noc.ClickSessions, share: float) -> page.Value:
     if np.isnan(seconds).all():
         return page.Value(None)
     drawn = resampling(group, 200)
-    small = drawn.clusters > 1 and seconds.size < 1_000_000
-    draws = drawn.quantiles(seconds, share) if small else np.empty(0)
-    return page.Value.of(percentiles(float(np.nanquantile(seconds, share)), draws))
+    draws = drawn.quantiles(seconds, share) if seconds.size < 1_000_000 else np.empty(0)
+    value = float(np.nanquantile(seconds, share))
+    return page.Value.of(percentiles(value, draws, drawn.clusters))
 
 
 def _cases(run: Results, comparisons: Sequence[Comparison]) -> list[page.Section]:

@@ -20,9 +20,8 @@ import numpy as np
 
 from segmeter.clickability.groups import GROUPS
 from segmeter.core.seeds import generator
-from segmeter.stats.intervals import Floats, Interval, Resampling
+from segmeter.stats.intervals import Floats, Interval, Resampling, percentiles
 from segmeter.stats.null_distributions import Null, null_of, permuted_within
-from segmeter.stats.statistics import percentiles
 
 Kind = Literal["mean", "ratio", "log", "sum", "spread"]
 Relabelled = Literal["groups", "base", "draws", "none"]

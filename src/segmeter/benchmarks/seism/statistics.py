@@ -25,8 +25,8 @@ from segmeter.core.models import PROTOCOLS
 from segmeter.core.scores_by_step import Tables
 from segmeter.measures.curves import Curve, MeanScores, Point, PooledCounts, Rule, summarize
 from segmeter.measures.objects_and_parts import harmonics
-from segmeter.stats.intervals import Floats, Interval, Resampling
-from segmeter.stats.statistics import Statistic, percentiles, resampling
+from segmeter.stats.intervals import Floats, Interval, Resampling, percentiles
+from segmeter.stats.statistics import Statistic, resampling
 
 COUNTS = ("matched_ground_truth", "ground_truth_pixels", "matched_prediction", "prediction_pixels")
 _REGION = ("pop", "rop", "fop", "covered", "coverable", "best_covered", "pri", "voi")

@@ -199,10 +199,11 @@ def _agreement(rows: Sequence[Rating], ratings: Sequence[Rating]) -> Section:
     if twice:
         images = {row["job"]: row["scene"] for row in ratings}
         alpha = alpha_interval(by_job, clusters=images)
+        limits = f" ({alpha.low:.2f} to {alpha.high:.2f}, resampling images)"
         text = (
             f"{twice} of {len(by_job)} masks were rated more than once. Krippendorff's alpha "
-            f"(ordinal) is **{alpha.value:.2f}** ({alpha.low:.2f} to {alpha.high:.2f}, resampling "
-            f"images); the standard deviation within a mask is **{pilot_sd(by_job):.2f}** on "
+            f"(ordinal) is **{alpha.value:.2f}**{'' if math.isnan(alpha.low) else limits}; the "
+            f"standard deviation within a mask is **{pilot_sd(by_job):.2f}** on "
             "average (0.83 in the pilot of the SAM supplement)."
         )
         agreed = Note(f"{text} {_intraclass(ratings)}".strip())

@@ -28,14 +28,8 @@ from segmeter.core.seeds import generator
 from segmeter.measures import detections as coco
 from segmeter.measures.detection_matching import Cell, pairwise_iou, taken_by
 from segmeter.measures.objects import boundary_iou, iou
-from segmeter.stats.intervals import Floats
-from segmeter.stats.statistics import (
-    Drawn,
-    Statistic,
-    mean_of_known,
-    percentiles,
-    statistic_of_draws,
-)
+from segmeter.stats.intervals import Floats, Interval
+from segmeter.stats.statistics import Drawn, Statistic, mean_of_known, statistic_of_draws
 
 RESAMPLES = 500
 _LVIS_MOST, _COCO_MOST = 300, 100
@@ -185,7 +179,7 @@ def _share(name: str, title: str, values: Callable[[Any], Floats], **more: Any) 
 
 _QUALITY = [
     _share("boxes-found", "boxes found", lambda g: np.where(np.isnan(g.taken[:, 0]), 0.0, 1.0),
-           interval=lambda _, found: percentiles(float(found.mean()), np.empty(0)), tested="no"),
+           interval=lambda _, found: Interval(float(found.mean()), np.nan, np.nan), tested="no"),
     _share("mask-iou", "mask IoU", lambda g: g.taken[:, 0], interval=mean_of_known, tested="no"),
     _share("mask-boundary-iou", "boundary IoU", lambda g: g.taken[:, 1], interval=mean_of_known,
            tested="no"),

@@ -2,7 +2,8 @@
 
 mIoU of a dataset is the mean over all its masks, not over images or classes; the top line
 is the unweighted mean over datasets, so a set of 546 masks counts as much as one of 11 953.
-Intervals resample images inside every dataset, 2000 times, and take percentiles.
+Intervals resample images inside every dataset, 2000 times, and take percentiles; of the mean over
+datasets, tails are widened for the dataset of fewest images.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
 from segmeter.core.grouping import grouped
 from segmeter.core.scores_by_step import Tables
 from segmeter.stats.goals import at_round
-from segmeter.stats.intervals import Floats, Interval
-from segmeter.stats.statistics import Statistic, percentile_interval, percentiles, resampling
+from segmeter.stats.intervals import Floats, Interval, percentiles
+from segmeter.stats.statistics import Statistic, percentile_interval, resampling
 
 POINTS = (1, 2, 3, 5, 9)
 Values = Callable[[Tables], Floats]
@@ -64,7 +65,9 @@ class OverDatasets(Group):
             return None
         pairs = zip(self.members, found, strict=True)
         draws = [resampling(member).means(one)[:, 0] for member, one in pairs]
-        return percentiles(float(np.mean([one.mean() for one in found])), np.mean(draws, axis=0))
+        fewest = min(len(set(member.clusters)) for member in self.members)
+        value = float(np.mean([one.mean() for one in found]))
+        return percentiles(value, np.mean(draws, axis=0), fewest)
 
 
 def groups(run: Results) -> list[Group]:

@@ -13,14 +13,8 @@ from segmeter.core.benchmarks import Group, Results
 from segmeter.core.scores_by_step import Tables
 from segmeter.core.sections import Axis, Block, Chart, Column, Note, Section
 from segmeter.measures.proposals import average_recall_of
-from segmeter.stats.intervals import Floats, Interval
-from segmeter.stats.statistics import (
-    Statistic,
-    mean_of_known,
-    percentile_interval,
-    percentiles,
-    resampling,
-)
+from segmeter.stats.intervals import Floats, Interval, percentiles
+from segmeter.stats.statistics import Statistic, mean_of_known, percentile_interval, resampling
 
 ALL = "all"
 
