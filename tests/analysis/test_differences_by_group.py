@@ -12,6 +12,7 @@ from segmeter.analysis.breakdown import (
     Key,
     differences_by_group,
     groups_of_targets,
+    splits,
     stored_groups,
 )
 from segmeter.cli.compare import compare
@@ -84,6 +85,24 @@ def test_one_group_of_all_targets_is_the_whole(run: Run, tmp_path: Path) -> None
     file.write_text("mask,group\n" + "".join(f"{k['scene']}/{k['target']},all\n" for k in keys))
     found = [g.difference for g in differences_by_group(run.benchmark, run, "group", file)]
     assert found == run.benchmark.differences(run)
+
+
+def test_a_corrected_pixel_costs_as_much_in_a_group_as_in_the_run(run: Run) -> None:
+    """Seconds per pixel came from the mean contour of the group, unlike those of `report --by`."""
+    shown = splits(run.benchmark, run, "size")
+    means = {
+        (split.model, split.protocol, mean.group): mean.interval.value
+        for split in shown
+        if split.statistic.name == "seconds-to-90"
+        for mean in split.means
+    }
+    found = differences_by_group(run.benchmark, run, "size")
+    compared = [g for g in found if g.difference.statistic == "seconds-to-90"]
+    assert len(compared) == 6
+    for g in compared:
+        d = g.difference
+        first, second = (means[model, d.protocol, g.group] for model in (d.first, d.second))
+        assert d.value == pytest.approx(first - second)
 
 
 def test_a_sentence_has_model_difference_and_significance(run: Run) -> None:

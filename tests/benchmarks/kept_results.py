@@ -61,6 +61,10 @@ class KeptRun:
     def schema(self) -> Schema:
         return self.benchmark.schema
 
+    @property
+    def whole(self) -> KeptRun:
+        return self
+
     def parts(self) -> list[tuple[KeptRun, dict[str, str]]]:
         return [(self, {})]
 

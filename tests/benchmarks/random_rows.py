@@ -75,6 +75,10 @@ class RandomRun:
     def sql(self, query: str) -> pa.Table:
         return self._database.sql(query).to_arrow_table()
 
+    @property
+    def whole(self) -> RandomRun:
+        return self
+
     def columns(self, view: str = "") -> list[str]:
         names: list[str] = self.sql(f"select * from {view or self.objects} limit 0").column_names
         return names

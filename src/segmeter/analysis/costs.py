@@ -27,6 +27,20 @@ def cost_of(run: Results) -> CostModel:
     return CostModel() if path is None else CostModel.read(Path(path))
 
 
+def means_over_targets(run: Results, *values: str) -> dict[str, list[float]]:
+    """Means of values in SQL over all targets of a dataset, also where `run` is a part of a run.
+
+    Values are rounded to a millionth, so that their sum does not depend on its order.
+    """
+    each = ", ".join(f"max(try_cast(1e6 * {v} as bigint)) as v{k}" for k, v in enumerate(values))
+    means = ", ".join(f"coalesce(avg(v{k}) / 1e6, 'nan')" for k in range(len(values)))
+    table = run.whole.sql(f"""
+        select dataset, {means}
+        from (select dataset, {each} from sessions group by dataset, scene, target) group by dataset
+    """)
+    return {name: list(found) for name, *found in zip(*table.to_pydict().values(), strict=True)}
+
+
 def machines(run: Results) -> str:
     """The machine on which the seconds were measured, and its load; empty if unknown."""
     named = {f"{m['processor']} with {m['cores']} cores" for m in _worked(run) if "processor" in m}

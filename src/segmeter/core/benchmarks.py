@@ -240,6 +240,10 @@ class Results(Protocol):
         """Settings of the caller, such as the path of a cost model."""
 
     @property
+    def whole(self) -> Results:
+        """The run that this is a part of (`only`); itself if it is none."""
+
+    @property
     def damaged(self) -> Mapping[str, str]:
         """Files that are left out because they are damaged, wholly or in part, and why."""
 

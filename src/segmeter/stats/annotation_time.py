@@ -188,14 +188,16 @@ def seconds_with_touch_up(
     redrawn_path: npt.ArrayLike,
     contour: npt.ArrayLike,
     by_hand: npt.ArrayLike | None = None,
+    typical: tuple[float, float] | None = None,
 ) -> tuple[Floats, Floats]:
     """A person's least seconds to the goal, by clicks or by correcting a mask by hand earlier.
 
     After each round the person may stop and correct the contour, for no more than drawing the
     whole object (`by_hand` seconds, by default those of the cost model). `redrawn_path` is in the
     unit of `contour`: the path of an empty mask is the whole contour, and costs what drawing an
-    object of mean length does after it is found. Also returns after how many rounds that is
-    best: the round of the goal where clicking on is.
+    object of mean length does after it is found. `typical` is that mean length and the mean
+    seconds by hand; by default those of these objects. Also returns after how many rounds that
+    is best: the round of the goal where clicking on is.
 
     >>> seconds, clicks = seconds_with_touch_up(
     ...     CostModel(), [[0.5, 0.8, 0.95]], [[2.5, 4.0, 5.5]], 0.9, [[40.0, 1.0, 0.0]], [100.0])
@@ -211,8 +213,9 @@ def seconds_with_touch_up(
     last = np.where(first == 0, rounds, first)
     if np.isinf(cost.touch_up):
         return clicked, last.astype(float)
-    drawing = max(0.0, float(whole.mean()) - cost.locate)
-    price = cost.touch_up * drawing / max(float(length.mean()), 1e-9)  # 0 if all fill their images
+    mean, drawing = (float(length.mean()), float(whole.mean())) if typical is None else typical
+    price = cost.touch_up * max(0.0, drawing - cost.locate)
+    price /= max(mean, 1e-9)  # a mean of 0: all fill their images
     path = np.asarray(redrawn_path, dtype=float)
     total = spent + np.minimum(price * path, whole[:, None])
     before = (np.arange(1, rounds + 1) < last[:, None]) | (first == 0)[:, None]

@@ -71,6 +71,7 @@ class Run:
         self._sources = [Source(folder, folder.plan) for folder in given]
         self._joined_plan = joined_plan([source.plan for source in self._sources])
         self._targets: frozenset[Target] | None = None
+        self._whole: Run | None = None
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._columns: dict[str, list[str]] = {}  # of the views that the connection has
         self._datasets: dict[str, Dataset] = {}
@@ -102,7 +103,13 @@ class Run:
         part._sources, part._datasets = self._sources, self._datasets
         part._targets = frozenset(targets)
         part.__dict__ |= {"plan": self.plan, "_labelled": self._labelled}
+        part._whole = self.whole
         return part
+
+    @property
+    def whole(self) -> Run:
+        """The run that this is a part of, or itself."""
+        return self if self._whole is None else self._whole
 
     def parts(self) -> list[tuple[Self, Mapping[str, str]]]:
         """Each of several runs by itself, with the labels that its models have here."""

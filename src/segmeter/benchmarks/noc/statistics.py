@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.analysis.costs import cost_of
+from segmeter.analysis.costs import cost_of, means_over_targets
 from segmeter.analysis.responses import STATISTICS as RESPONSES
 from segmeter.analysis.responses import response_groups
 from segmeter.benchmarks.noc import until, within_range
@@ -44,7 +44,8 @@ class ClickSessions(Group):
     cost of each round's prompts (zero without prompts); `encode` (each object's share), `answer`
     and `busy` (the simulated user's own) are measured seconds; `contour_px` is the length of each
     object's contour where the run kept it; `only_clicks` is whether no other prompt was given;
-    `start` is the IoU of the masks that sessions started from.
+    `start` is the IoU of the masks that sessions started from; `typical_px` is the mean contour
+    of all objects of the dataset.
     """
 
     iou: Floats
@@ -58,6 +59,7 @@ class ClickSessions(Group):
     contour_px: Floats | None = None
     only_clicks: bool = True
     start: Floats | None = None
+    typical_px: float = np.nan
 
     @property
     def rounds(self) -> int:
@@ -99,12 +101,17 @@ def sessions(run: Results) -> list[ClickSessions]:
     cost, typical = cost_of(run), _typical_encode(run)
     started = [name for name in ("start_mask_iou",) if name in run.columns()]
     found = Tables.load(run, [*names.values(), "kinds_", *timed, *started], facts=["contour_px"])
-    return [_group(t, names, run.plan.rounds, cost, typical[t.model, t.dataset]) for t in found]
+    px = means_over_targets(run, "contour_px") if "contour_px" in run.columns() else {}
+    return [
+        _group(t, names, run.plan.rounds, cost, typical[t.model, t.dataset], *px.get(t.dataset, ()))
+        for t in found
+    ]
 
 
 def _group(
-    tables: Tables, names: Mapping[str, str], rounds: int, cost: CostModel, typical: float
-) -> ClickSessions:
+    tables: Tables, names: Mapping[str, str], rounds: int, cost: CostModel, typical: float,
+    typical_px: float = np.nan,
+) -> ClickSessions:  # fmt: skip
     """One line per object; a session that was stopped early costs nothing any more."""
     iou, *others = (tables.table(column, np.nan, rounds) for column in names.values())
     answer, busy = (tables.table(c, 0.0, rounds) for c in ("seconds_predict", "seconds_user"))
@@ -128,6 +135,7 @@ def _group(
         None if np.isnan(outlines).any() else outlines,
         kinds <= {"click", ""},
         None if np.isnan(start).any() else start,
+        typical_px,
     )
 
 
@@ -224,8 +232,9 @@ def with_touch_up(group: ClickSessions, goal: Goal) -> tuple[Floats, Floats]:
     if group.contour_px is None or "redrawn-path" not in group.others:
         return _by_clicks(group, goal), group.unless_met(goal, rounds_to(curves, limit))
     seconds, clicks = seconds_with_touch_up(
-        group.cost, curves, group.spent, limit, group.curves("redrawn-path"), group.contour_px
-    )
+        group.cost, curves, group.spent, limit, group.curves("redrawn-path"), group.contour_px,
+        typical=(group.typical_px, float(group.cost.drawing(group.typical_px))),
+    )  # fmt: skip
     return group.unless_met(goal, seconds, group.cost.per_object), group.unless_met(goal, clicks)
 
 

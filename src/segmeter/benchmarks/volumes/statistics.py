@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.analysis.costs import cost_of
+from segmeter.analysis.costs import cost_of, means_over_targets
 from segmeter.analysis.responses import STATISTICS as RESPONSES
 from segmeter.analysis.responses import Responses, response_groups
 from segmeter.benchmarks.volumes import MEASURES
@@ -86,6 +86,8 @@ class VolumeSessions(Group):
     start: Floats | None = None
     outline_mm: Floats | None = None
     cost: CostModel = field(default_factory=CostModel)
+    typical: tuple[float, float] = (np.nan, np.nan)
+    """The mean outline of all objects of the dataset, and the mean seconds to draw one by hand."""
 
     @property
     def rounds(self) -> int:
@@ -109,7 +111,13 @@ def sessions(run: Results) -> list[VolumeSessions]:
     columns = [*_TABLES.values(), "target_slices", "start_mask_iou", "outline_mm"]
     columns += [*(f"effort_{f.name}" for f in fields(Effort)), *others.values()]
     found, cost = Tables.load(run, columns, facts=["label", *_PROMPTER]), cost_of(run)
-    made = [_group(tables, others, cost) for tables in found]
+    values = ("outline_mm[1]", "coalesce(target_slices[1], 1)")
+    means = means_over_targets(run, *values) if "outline_mm" in run.columns() else {}
+    typical = {name: (mm, cost.by_hand * slices) for name, (mm, slices) in means.items()}
+    made = [
+        replace(_group(t, others, cost), typical=typical.get(t.dataset, (np.nan, np.nan)))
+        for t in found
+    ]
     draws = grouped(made, lambda g: (g.model, g.dataset, g.prompter, g.protocol))
     return [_merged(members) if len(members) > 1 else members[0] for members in draws.values()]
 
@@ -389,7 +397,7 @@ def _with_touch_up(group: VolumeSessions, goal: float) -> tuple[Floats, Floats]:
     seconds, rounds = annotation_time.seconds_with_touch_up(
         replace(cost, touch_up=float("inf")) if missing else cost, group.dice, group.seconds,
         goal / 100, group.others.get("redrawn-path", 0.0),
-        1.0 if group.outline_mm is None else group.outline_mm, group.by_hand,
+        1.0 if group.outline_mm is None else group.outline_mm, group.by_hand, group.typical,
     )  # fmt: skip
     # A prompter that prompts once has one round, whatever number of rows repeat its mask.
     made = 1 + (np.diff(group.interactions, axis=1) > 0).sum(axis=1)
