@@ -105,20 +105,26 @@ def test_a_corrected_pixel_costs_as_much_in_a_group_as_in_the_run(run: Run) -> N
         assert d.value == pytest.approx(first - second)
 
 
-def test_a_sentence_has_model_difference_and_significance(run: Run) -> None:
-    found = differences_by_group(run.benchmark, run, "size")
-    for g in found:
-        sentence = g.sentence()
-        assert sentence.startswith(f"size {g.group}, ")
-        untested = "not tested: " in sentence
-        assert ("not significant" in sentence or untested) != g.difference.significant
-        assert untested == (g.difference.cases < 6)
-        assert (f"Holm over {g.comparisons} comparisons" in sentence) != untested
-
-
 def test_the_command_compares_by_group(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert compare([run.address], by="size") == 0
-    assert "size small, 2 objects: noc@" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    tables = {
+        text.split(",")[0]: text
+        for text in out.split("mini, centre-click, protocol corrected, size ")[1:]
+    }
+    assert set(tables) == {"large", "medium", "small"}
+    assert tables["small"].startswith("small, 2 objects\n")
+    for group, table in tables.items():
+        lines = table.splitlines()
+        for g in differences_by_group(run.benchmark, run, "size"):
+            d = g.difference
+            if (g.group, d.protocol) == (group, "corrected"):
+                (row,) = [k for k, line in enumerate(lines) if line.split()[:1] == [d.statistic]]
+                assert f"{d.value:+.2f}" in lines[row]
+                assert d.second in lines[row + 1]
+                assert (f"{d.p_holm:.3f}" in lines[row]) == (d.cases >= 6)
+                assert ("not tested" in lines[row]) == (d.cases < 6)
     assert compare([run.address], by="size", as_json=True) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert {row["group"] for row in rows} == {"large", "medium", "small"}

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cv2
+import numpy as np
 import pytest
 
 import segmeter
@@ -106,3 +108,21 @@ def test_shards_that_are_complete_together_lack_nothing(tmp_path: Path) -> None:
         segmeter.evaluate("disc", "drawn", out=tmp_path / shard[0], rounds=1, limit=4, shard=shard)
     assert segmeter.open_run(tmp_path / "1").unfinished()
     assert segmeter.open_run([tmp_path / "1", tmp_path / "2"]).unfinished() == []
+
+
+def test_score_names_what_lacks_a_prediction_once_for_all_folders(
+    typed: Typed, tmp_path: Path
+) -> None:
+    """It named none, printed a Python warning, and with --json the exit code was 0."""
+    for name, files in (("truth", "ab"), ("net", "a"), ("old", "a")):
+        (tmp_path / name).mkdir()
+        for file in files:
+            cv2.imwrite(str(tmp_path / name / f"{file}.png"), np.eye(9, dtype=np.uint8))
+    words = [*(tmp_path / name for name in ("net", "old", "truth")), "--out", tmp_path / "run"]
+    code, out, err = typed("score", *words)
+    lacking = "Unfinished: net and old have no result for 1 of 2 scenes of truth: b (failed;"
+    assert (code, flat(out).startswith(lacking)) == (1, True), out
+    assert "Warning" not in err
+    code, out, _ = typed("score", *words, "--json")
+    (sentence,) = json.loads(out)["unfinished"]
+    assert (code, sentence.startswith(lacking)) == (1, True)

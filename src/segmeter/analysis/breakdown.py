@@ -22,7 +22,6 @@ from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
 from segmeter.core.sections import Cell, Column, Label, Note, Section, Table, Value
-from segmeter.core.wording import counted, signed
 from segmeter.datasets.groups import read_groups
 from segmeter.stats.fairness import GroupDifference, GroupMean, group_differences, group_means
 from segmeter.stats.intervals import Floats
@@ -197,21 +196,6 @@ class GroupedDifference:
     group: str
     difference: Difference
     comparisons: int
-
-    def sentence(self) -> str:
-        """One sentence: how much the models differ in the group, and if it is significant.
-
-        >>> d = Difference("a", "b", "x", "u", "corrected", "noc@90", -1.5, -2.0, -1, 0.01, 0.02, 9)
-        >>> GroupedDifference("size", "small", d, 2).sentence()
-        'size small, 9 objects: noc@90 of a minus b is −1.50 (95 % interval −2.00 to −1.00), significant (p 0.020, Holm over 2 comparisons).'
-        """  # noqa: E501  # one line of output
-        d = self.difference
-        where = f"{self.by} {self.group}, {counted(d.targets, 'object')}"
-        limits = Value.of(d).limits(2, "95 % interval ")
-        amount = f"{d.first} minus {d.second} is {signed(d.value, 2)} {limits}".strip()
-        over = f"(p {d.p_holm:.3f}, Holm over {counted(self.comparisons, 'comparison')})"
-        sure = d.too_few or f"{'' if d.significant else 'not '}significant {over}"
-        return f"{where}: {d.statistic} of {amount}, {sure}."
 
 
 def differences_by_group(

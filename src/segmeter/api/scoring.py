@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from segmeter.api.progress import Bar
     from segmeter.api.runs import Run
 
 
@@ -19,7 +20,7 @@ def score(
     instances: bool = False,
     out: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
-    progress: bool | None = None,
+    progress: bool | Bar | None = None,
 ) -> Run:
     """Score predicted masks by file name against ground truth; nothing is prompted.
 

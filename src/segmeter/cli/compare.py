@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from operator import attrgetter
 from shutil import get_terminal_size
 from typing import Annotated, Any
@@ -67,15 +66,24 @@ def compare(
         return Exit.DONE
     if left:
         say_answer("\n".join([*left, "Pairs are compared on the objects that both models have."]))
+    flat = [getattr(d, "difference", d) for d in found]
     if kind != "text":
-        print(printable(differences_markdown([getattr(d, "difference", d) for d in found])))
-    elif by is not None or groups is not None:
-        print(_conclusion([g.difference for g in found]))
-        _print_groups(found, names)
-    else:
-        print(textwrap.fill(_conclusion(found), min(80, get_terminal_size().columns)))
-        _print([replace(d, dataset=names.get(d.dataset, d.dataset)) for d in found])
+        print(printable(differences_markdown(flat)))
+        return Exit.DONE
+    print(textwrap.fill(_conclusion(flat), min(80, get_terminal_size().columns)))
+    for (place, group), here in grouped(found, _table_of).items():
+        dataset, user, protocol = place
+        words = (names.get(dataset, dataset), user, f"protocol {protocol}", group)
+        _print([getattr(d, "difference", d) for d in here], ", ".join(filter(None, words)))
     return Exit.DONE
+
+
+def _table_of(found: Any) -> tuple[tuple[str, str, str], str]:
+    """Dataset, user and protocol of a difference, and the group that it is of, if any."""
+    if isinstance(found, segmeter.Difference):
+        return _PLACE(found), ""
+    objects = counted(found.difference.targets, "object")
+    return _PLACE(found.difference), f"{found.by} {found.group}, {objects}"
 
 
 def _gate(
@@ -100,15 +108,6 @@ def _gate(
     return Exit.DONE if found else Exit.WITH_ERRORS
 
 
-def _print_groups(found: Sequence[Any], names: Mapping[str, str]) -> None:
-    """One sentence per group, pair and statistic, the benchmark's leading one first."""
-    for (dataset, user, protocol), here in grouped(found, lambda g: _PLACE(g.difference)).items():
-        where = (names.get(dataset, dataset), user, f"protocol {protocol}")
-        print(printable(", ".join(filter(None, where))))
-        for g in here:
-            print(printable(f"  {g.sentence()}"))
-
-
 def _conclusion(found: Sequence[segmeter.Difference]) -> str:
     count = sum(d.significant for d in found)
     many = counted(len(found), "difference")
@@ -120,21 +119,19 @@ def _conclusion(found: Sequence[segmeter.Difference]) -> str:
     return f"{count} of {many} {'is' if count == 1 else 'are'} significant (at 5 %, Holm-corrected)"
 
 
-def _print(found: Sequence[segmeter.Difference]) -> None:
-    """One table per dataset, user and protocol, the significant differences first."""
+def _print(found: Sequence[segmeter.Difference], title: str) -> None:
+    """A table, the significant differences first."""
     narrow = get_terminal_size().columns < _NARROW
-    for place, here in grouped(found, _PLACE).items():
-        rows = [_row(d, narrow) for d in sorted(here, key=lambda d: not d.significant)]
-        title = ", ".join(filter(None, (*place[:2], f"protocol {place[2]}")))
-        numbers = {"justify": "right", "no_wrap": True}
-        columns: dict[str, dict[str, Any]] = {} if narrow else {"statistic": {"no_wrap": True}}
-        columns |= {
-            "statistic, first\nminus second" if narrow else "first minus\nsecond": _PAIR,
-            "difference\n95 % interval": numbers,
-            "p\n(Holm)": numbers,
-            "signi-\nficant" if narrow else "conclusion": {"no_wrap": True},
-        }
-        print_rows(list(columns), rows, title, list(columns.values()))
+    rows = [_row(d, narrow) for d in sorted(found, key=lambda d: not d.significant)]
+    numbers = {"justify": "right", "no_wrap": True}
+    columns: dict[str, dict[str, Any]] = {} if narrow else {"statistic": {"no_wrap": True}}
+    columns |= {
+        "statistic, first\nminus second" if narrow else "first minus\nsecond": _PAIR,
+        "difference\n95 % interval": numbers,
+        "p\n(Holm)": numbers,
+        "signi-\nficant" if narrow else "conclusion": {"no_wrap": True},
+    }
+    print_rows(list(columns), rows, title, list(columns.values()))
 
 
 def _row(d: segmeter.Difference, narrow: bool) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from typer import Argument, Option
 import segmeter
 from segmeter.api import counted
 from segmeter.cli._options import AsJson, Data, Trust, names_of, out_option
-from segmeter.cli._printing import print_json
+from segmeter.cli._printing import print_json, progress_bar, say_answer
 from segmeter.cli.app import Exit, app
 
 
@@ -67,18 +68,23 @@ def _score_folders(
     places: list[str], measures: list[str], instances: bool, out: str | None, as_json: bool
 ) -> int:
     *predictions, ground_truth = places
-    run = segmeter.score(
-        predictions, ground_truth, measures=measures, instances=instances, out=out, progress=True
-    )
-    page = run.report()
-    rows = run.summary()
+    with warnings.catch_warnings():  # of failed jobs, which are named here
+        warnings.filterwarnings("ignore", ".*run.errors")
+        run = segmeter.score(
+            predictions, ground_truth, measures=measures, instances=instances, out=out,
+            progress=progress_bar(),
+        )  # fmt: skip
+    page, rows, left = run.report(), run.summary(), run.unfinished()
+    code = Exit.WITH_ERRORS if run.errors() else Exit.DONE
     if as_json:
-        print_json({"run": run.address, "report": str(page), "rows": [asdict(r) for r in rows]})
-        return Exit.DONE
+        facts = {"run": run.address, "report": str(page), "rows": [asdict(r) for r in rows]}
+        print_json(facts | ({"unfinished": left} if left else {}))
+        return code
+    say_answer("\n".join(left))
     titles = {card.name: card for card in run.benchmark.statistics(run)}
     for row in rows:
         limits = "" if row.low != row.low else f" ({row.low:.2f} to {row.high:.2f})"
         unit = titles[row.statistic].unit
         typer.echo(f"{row.model}: {titles[row.statistic].title} {row.value:.2f} {unit}{limits}")
     typer.echo(f"report: {page}")
-    return Exit.WITH_ERRORS if run.errors() else Exit.DONE
+    return code

@@ -454,7 +454,10 @@ def _label_files(folder: Path) -> dict[str, Path]:
     names = {path: case_name(path) if is_volume(path) else path.stem for path in files}
     found = by_name(files, names.__getitem__, "have one name")
     if not found:
-        raise NotFound(f"no mask in '{folder}': PNG, TIFF, .npy, .mat, JSON, NIfTI or NRRD files")
+        raise NotFound(
+            f"no mask directly in '{folder}'; name the folder that holds the PNG, TIFF, .npy, "
+            ".mat, JSON, NIfTI or NRRD files"
+        )
     return found
 
 

@@ -379,7 +379,7 @@ FORMATS: Mapping[str, Format] = {
     "coco": Format(
         "image", "dataset", _coco, ".json", "images",
         "pycocotools.coco.COCO(FILE) reads it; CVAT: Actions, Upload annotations, COCO 1.0; "
-        "'segmeter score FILE GROUND_TRUTH' scores it",
+        "'segmeter score FILE GROUND_TRUTH.json' scores it",
     ),
     "cvat": Format(
         "image", "dataset", _cvat, ".xml", "images",

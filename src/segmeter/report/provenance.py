@@ -18,7 +18,7 @@ from segmeter.core.plans import display_names
 from segmeter.core.received_runs import received
 from segmeter.core.sections import Column, Note, Section, Table
 from segmeter.core.seeds import fingerprint
-from segmeter.core.wording import counted, some
+from segmeter.core.wording import counted, joined, some
 from segmeter.report.exports import latex_text
 from segmeter.store import Run
 
@@ -86,11 +86,12 @@ def rounds_text(run: Results) -> str:
 
 
 def unfinished(run: Run) -> list[str]:
-    """A sentence for each model and dataset that lacks scenes; none for a complete run.
+    """A sentence for each dataset of which models lack scenes; none for a complete run.
 
     Each of several runs is compared with its own plan; scenes that another run has count as done.
     """
-    sentences, together = [], _with_rows(run)
+    together = _with_rows(run)
+    models: dict[str, list[str]] = {}  # by what they lack
     for part, labels in run.parts():
         names = display_names(part.plan.datasets)
         not_run = _not_run(part, set())
@@ -111,11 +112,14 @@ def unfinished(run: Run) -> list[str]:
             why = whys[0].partition(" ")[2] if len(whys) == 1 else ", ".join(whys)
             remedy = "see 'Missing results' in the report" if why == "failed" else (
                 "the same command resumes the run")  # fmt: skip
-            sentences.append(
-                f"Unfinished: {short(label)} has no result for {len(scenes)} of {total} scenes of "
-                f"{names.get(dataset, dataset)}: {some(scenes, _FEW)} ({why}; {remedy})."
-            )
-    return list(dict.fromkeys(sentences))
+            lack = f"no result for {len(scenes)} of {total} scenes of {names.get(dataset, dataset)}"
+            lack += f": {some(scenes, _FEW)} ({why}; {remedy})."
+            models.setdefault(lack, []).append(short(label))
+    return [
+        f"Unfinished: {joined(found)} {'has' if len(found) == 1 else 'have'} {lack}"
+        for lack, held in models.items()
+        for found in (list(dict.fromkeys(held)),)
+    ]
 
 
 def provenance(run: Results) -> Section:
@@ -151,11 +155,13 @@ def _with_rows(run: Results) -> set[tuple[str, str, str]]:
 
 
 def _all_scenes(run: Results, dataset: str, done: set[tuple[str, str, str]]) -> list[str]:
-    """Scenes of the plan; without the data, those that any model has."""
+    """Scenes of the plan; without the data, those on which any model was run or failed."""
     try:
         return run.scenes(dataset)
     except SegmeterError:
-        return sorted({scene for _, name, scene in done if name == dataset})
+        failed = run.sql("select distinct scene from errors where dataset = ?", [dataset])
+        known = {scene for _, name, scene in done if name == dataset}
+        return sorted(known.union(failed["scene"].to_pylist()))
 
 
 def _jobs_without_rows(run: Results) -> int:
