@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.clickability.maps import ClickabilityMap, ClickSource
-from segmeter.core.errors import BadWeights, NotFound
+from segmeter.core.errors import BadWeights
 from segmeter.models.weights import load_into, named_tensors
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def load(path: Path) -> Clickability:
     """A checkpoint by its published keys: safetensors, or a bare state dict of torch."""
     from segmeter.clickability._segnext import BASE, Clickability, Size
 
-    state, notes = read_tensors(path), _notes(path)
+    state, notes = named_tensors(path), _notes(path)
     try:
         size = Size(**json.loads(notes[_SIZE_KEY])) if _SIZE_KEY in notes else BASE
         smooth = notes.get(_RECIPE_KEY) == "corrected"
@@ -137,13 +137,6 @@ def save(network: Clickability, path: Path, notes: Mapping[str, str]) -> None:
     state = {k: v.detach().cpu().contiguous() for k, v in network.state_dict().items()}
     save_file(state, fresh, metadata={**notes, **known})
     fresh.replace(path)
-
-
-def read_tensors(path: Path, *under: str) -> dict[str, Any]:
-    """The tensors of a checkpoint by name; nothing in it is executed."""
-    if not path.exists():
-        raise NotFound(f"no checkpoint '{path}'")
-    return named_tensors(path, *under)
 
 
 def _notes(path: Path) -> dict[str, str]:

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from segmeter.clickability.maps import ClickabilityMap, ClickRegion, ClickSource, uniform
-from segmeter.clickability.network import COUNTERS, normalised, read_tensors
+from segmeter.clickability.network import COUNTERS, normalised
 from segmeter.core.masks import Mask
 from segmeter.models.sam._decoder import named
-from segmeter.models.weights import load_into
+from segmeter.models.weights import load_into, named_tensors
 
 _SIDE = 320
 _GREY = 128
@@ -88,7 +88,7 @@ def crop_box(error_region: Mask) -> tuple[tuple[int, int], tuple[int, int]]:
 
 def _load(path: Path) -> U2NetP:
     network = U2NetP()
-    load_into(network, read_tensors(path), f"the weights of U2-Net-P in '{path}'", COUNTERS)
+    load_into(network, named_tensors(path), f"the weights of U2-Net-P in '{path}'", COUNTERS)
     return network.eval()
 
 

@@ -175,6 +175,8 @@ def read(path: Path, *, lazily: bool = False) -> dict[str, Any]:
     A checkpoint's other values are returned unchanged. With `lazily` the tensors of a checkpoint
     are mapped from its file, so that names and shapes are read without them.
     """
+    if not path.exists():
+        raise NotFound(f"no checkpoint '{path}'")
     content: dict[str, Any] = {}
     for file in files(path):
         held = opened(file, lazily)
@@ -350,6 +352,16 @@ def pick_device(name: str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise BadInput(f"device '{name}' was requested but torch finds no CUDA device here")
     return device
+
+
+def on_gpu(device: str) -> bool:
+    """Whether a model's device, as it names it, is a GPU; `auto` is one where torch sees one.
+
+    >>> on_gpu("cpu"), on_gpu("CPUExecutionProvider"), on_gpu("NVIDIA H200")
+    (False, False, True)
+    """
+    name = pick_device(device).type if device == "auto" else device
+    return not name.lower().startswith("cpu")
 
 
 def pick_dtype(name: str) -> torch.dtype:

@@ -30,12 +30,12 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from segmeter.clickability._segnext import SIZES, Clickability
-from segmeter.clickability.network import COUNTERS, FRAME, read_tensors, save
+from segmeter.clickability.network import COUNTERS, FRAME, save
 from segmeter.clickability.training.samples import TrainingSample, TrainingSamples
 from segmeter.core.errors import BadInput, RunConflict, check_choice
 from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import fingerprint, generator
-from segmeter.models.weights import load_into
+from segmeter.models.weights import load_into, named_tensors
 
 _PREFIXES = ("module.", "encoder_decoder.", "backbone.")
 _STATE, _WEIGHTS, _HISTORY = "state.pt", "clickability.safetensors", "history.csv"
@@ -52,7 +52,7 @@ def load_backbone(network: Clickability, path: Path) -> None:
     """
     backbone = cast(nn.Module, network.encoder_decoder.backbone)
     given = {}
-    for name, value in read_tensors(path, "state_dict").items():
+    for name, value in named_tensors(path, "state_dict").items():
         for prefix in _PREFIXES:
             name = name.removeprefix(prefix)
         given[name.replace(".dwconv.dwconv.", ".dwconv.")] = value
@@ -304,7 +304,7 @@ def _resume(state: _State, out: Path, identity: str) -> None:
             raise RunConflict(f"'{out}' holds the weights of a network; choose another --out")
         _save(state, out, identity)  # before the first weights, which are then known to be ours
         return
-    kept = read_tensors(path)
+    kept = named_tensors(path)
     if kept.get("identity") != identity:
         raise RunConflict(
             f"'{out}' holds a training with other settings, images or clicks; choose another folder"

@@ -22,14 +22,13 @@ from segmeter.models import weights
 from segmeter.models.checkpoints import Checkpoint, fill, source_name
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder, to_tokens
 from segmeter.models.sam._hiera import encoder_of
-from segmeter.models.sam._resizing import Frame, Padded, Squeezed
+from segmeter.models.sam._resizing import SAM3, Frame, Padded, Squeezed
 from segmeter.models.sam._vit import SamVit, TinyVit
 
 if TYPE_CHECKING:
     from segmeter.models.sam.model import Family
 
 _CLASSES = {"sam3": "Sam3TrackerModel", "edgetam": "EdgeTamModel"}
-_SAM3 = (0.5, 0.5, 0.5)
 
 
 class SamNetwork:
@@ -131,7 +130,7 @@ class HubNetwork(SamNetwork):
         return cls(made, family, device, dtype)
 
     def frame(self, shape: tuple[int, int]) -> Frame:
-        return Squeezed(shape, self.side, *((_SAM3, _SAM3) if self.family == "sam3" else ()))
+        return Squeezed(shape, self.side, *(SAM3 if self.family == "sam3" else ()))
 
     def encode(self, pixels: Tensor) -> Embedding:
         return _pyramid(*self.encoder.get_image_embeddings(pixels.to(self.dtype)))

@@ -20,7 +20,7 @@ from segmeter.models.sam._cuda_graphs import Decoded, Floats, Labels
 from segmeter.models.sam._decoder import NOT_A_POINT, Embedding
 from segmeter.models.sam._encoded import SamEncodedScene
 from segmeter.models.sam._prompt_batches import Policy, chosen_of, fed_back, of_equal_size
-from segmeter.models.sam._resizing import Frame, Padded, Squeezed
+from segmeter.models.sam._resizing import SAM3, Frame, Padded, Squeezed
 
 Arrays = dict[str, npt.NDArray[Any]]
 Signature = dict[str, tuple[Any, ...]]
@@ -95,10 +95,9 @@ class OnnxPair:
         return cls(first, second, later, side)
 
     def frame(self, shape: tuple[int, int]) -> Padded | Squeezed:
-        if self.second and self.side == 1008:  # SAM 3's tracker
-            half = (0.5, 0.5, 0.5)
-            return Squeezed(shape, self.side, half, half)
-        return Squeezed(shape, self.side) if self.second else Padded(shape, self.side)
+        if not self.second:
+            return Padded(shape, self.side)
+        return Squeezed(shape, self.side, *(SAM3 if self.side == 1008 else ()))
 
     def encode(self, pixels: Pixels) -> Arrays:
         """The encoder's outputs by name.

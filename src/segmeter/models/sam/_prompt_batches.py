@@ -14,6 +14,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped
 from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Click, Point, Prompt, Scribble, Text
+from segmeter.models.sam.model import Masks
 
 STROKE_POINTS = 8
 """A stroke is passed on as at most so many points, evenly spaced."""
@@ -44,8 +45,6 @@ def of_equal_size(sizes: Sequence[int], together: int) -> Iterator[list[int]]:
         for start in range(0, len(members), together):
             yield members[start : start + together]
 
-
-Masks = Literal["published", "corrected", "zeroshot"]
 
 STABILITY_OFFSET, STABLE = 0.05, 0.98
 """SAM 2 keeps its single mask when its area hardly changes with the threshold."""

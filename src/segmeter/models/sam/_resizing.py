@@ -31,6 +31,8 @@ DEVIATION = (58.395, 57.12, 57.375)
 """Of ImageNet's colours in 0..255, by which SAM was trained."""
 
 Colour = tuple[float, float, float]
+SAM3 = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+"""Mean and deviation of colours in 0..1, by which SAM 3 was trained."""
 
 
 def channels(pixels: Pixels, device: torch.device) -> Tensor:

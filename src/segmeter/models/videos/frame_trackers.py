@@ -28,7 +28,7 @@ from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 from segmeter.core.scenes import Image, Scene, Target
 from segmeter.core.videos import FrameMasks, Track, TracksObjects, Video, by_frame
 from segmeter.models.volumes.slices import EncodesTogether, ReadsTargets
-from segmeter.models.volumes.slicewise import _on_gpu
+from segmeter.models.weights import on_gpu
 
 MEMORY_MB = 2048
 TAKEN = frozenset({"click", "box", "scribble", "mask", "video"})
@@ -147,7 +147,7 @@ class HandOverVideo(EncodedVideo):
         self.tracker = tracker
         half = (tracker.memory_mb << 20) // (2 if tracker.by and tracker.flow else 1)
         self.frames, self.flows = FrameStore(half), FrameStore(half)
-        self.steps, self._on_gpu = 0, _on_gpu(str(tracker.device))
+        self.steps, self._on_gpu = 0, on_gpu(str(tracker.device))
         self._answers: dict[Any, Any] = {}  # predictions
         self._chains: dict[tuple[int, Mask, int], list[str]] = {}
         self._characters = 0

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import torch
 
 _STROKE_CLICKS = 8
-_SAM3 = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))  # mean and deviation of colours; others have ImageNet's
 _KINDS = {
     "sam2-video": ("Sam2VideoModel", "SAM 2 and 2.1", "ravi2024"),
     "edgetam-video": ("EdgeTamVideoModel", "EdgeTAM", "zhou2025"),
@@ -89,7 +88,7 @@ class MemoryTracker:
 
 class MemoryVideo(shared.EncodedVideo):
     def __init__(self, tracker: MemoryTracker, video: Video) -> None:
-        from segmeter.models.sam._resizing import Squeezed
+        from segmeter.models.sam._resizing import SAM3, Squeezed
 
         super().__init__(video)
         self.tracker, self.network = tracker, tracker.network
@@ -97,7 +96,7 @@ class MemoryVideo(shared.EncodedVideo):
         self.device = next(self.network.parameters()).device
         self.side = int(self.network.image_size)
         shape = (video.shape[1], video.shape[2])
-        self.frame = Squeezed(shape, self.side, *(_SAM3 if "sam3" in tracker.name else ()))
+        self.frame = Squeezed(shape, self.side, *(SAM3 if "sam3" in tracker.name else ()))
 
     def begin(self) -> MemoryTrack:
         return MemoryTrack(self)

@@ -51,7 +51,7 @@ from segmeter.models.volumes.slices import (
     turned,
     turned_mask,
 )
-from segmeter.models.weights import pick_device
+from segmeter.models.weights import on_gpu
 
 Prepared = npt.NDArray[Any]
 _BUDGET_MB = 2048
@@ -282,7 +282,7 @@ class Slicewise:
             inner = catalogue.models.make(model, weights=weights, device=device)
         self.inner: Model = inner
         self.store = SliceStore(memory_mb << 20)
-        self.together = together or (_TOGETHER if _on_gpu(self.device) else 1)
+        self.together = together or (_TOGETHER if on_gpu(self.device) else 1)
 
     @property
     def card(self) -> ModelCard:
@@ -326,13 +326,6 @@ class Slicewise:
 def on_volumes(model: Model) -> Model:
     """A model that takes volumes: the model itself, or slice by slice."""
     return model if "volume" in model.card.abilities else Slicewise(model)
-
-
-def _on_gpu(device: str) -> bool:
-    """Whether a model runs on a GPU; `auto` does where torch sees one."""
-    if device != "auto":
-        return device != "cpu"
-    return pick_device(device).type != "cpu"
 
 
 def _state(request: Request) -> SliceState:
