@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -24,7 +24,7 @@ from segmeter.datasets.coco_json import CocoImage
 from segmeter.datasets.label_files import PredictedObjects, Predictions
 from segmeter.measures import instances
 from segmeter.stats.intervals import Floats, Interval, percentiles
-from segmeter.stats.statistics import Better, Statistic, mean_interval, resampling
+from segmeter.stats.statistics import Better, Statistic, resampling
 from segmeter.users.simulation import mask_of, target_columns
 from segmeter.users.starts import paired
 
@@ -213,8 +213,8 @@ def _median(group: Group, values: Floats) -> Interval | None:
 def _image_statistic(name: str, title: str, better: Better) -> Statistic:
     share = name in ("msa", "pq", "sq", "rq")
     unit = "% per image" if share else "per image"
-    # A mean where every image has a value; differences are tested on those that have one.
+    values: Callable[[ScoredImages], Floats] = lambda g: g.numbers(name)  # noqa: E731
     return Statistic(
-        name.replace("_", "-"), title, unit, 1 if share else 2, better, share,
-        lambda g: g.numbers(name), partial(mean_interval), of=ScoredImages,
+        name.replace("_", "-"), title, unit, 1 if share else 2, better, share, values,
+        of=ScoredImages, paired=values,
     )  # fmt: skip

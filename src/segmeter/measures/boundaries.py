@@ -2,8 +2,8 @@
 
 For a prediction with boundary D and ground truths with boundaries B_1 .. B_K: precision is the
 share of D matched with *at least one* ground truth, recall the share of all B_k together that is
-matched, F_b = 2PR / (P + R). So precision accepts what any person drew, and recall demands what
-every person drew.
+matched, F_b = 2PR / (P + R). So a boundary drawn by any annotator counts for precision, while
+recall requires those of all annotators.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def morphological_f(
     """F of the pixels of two objects' outlines that lie near the other: no pairing.
 
     Near is within `tolerance` of the diagonal, rounded up, or within so many pixels when
-    it is 1 or more. Several pixels may lean on one, so the value is never far below that
-    of `fb-object` and often above it.
+    it is 1 or more. Several pixels may be near the same one, so the value is never far
+    below that of `fb-object` and often above it.
 
     >>> square = Mask.box((20, 20), (5, 5), (15, 15))
     >>> morphological_f(square, Mask.box((20, 20), (5, 6), (15, 16)))

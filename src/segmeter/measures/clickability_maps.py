@@ -182,10 +182,10 @@ def compare_samples(
 def compare_devices(
     pc: npt.ArrayLike, mobile: npt.ArrayLike, sides: Sides, protocol: ProtocolName = "corrected"
 ) -> SampleScores:
-    """Clicks `(y, x)` at desks against those on telephones.
+    """Clicks `(y, x)` on desktop computers against those on phones.
 
-    `published` takes the desks' column for their row as well, as the original does by
-    mistake, in PL1 and WD; its KS is right.
+    `published` uses the column of desktop clicks also as their row in PL1 and WD, a bug of the
+    original; its KS is right.
 
     >>> clicks = [(0, 0), (1, 2), (2, 1), (3, 3)]
     >>> compare_devices(clicks, clicks, (4, 4)).ks

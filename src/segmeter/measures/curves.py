@@ -1,8 +1,8 @@
 """Sweeps over thresholds: boundary counts at each, precision-recall curves, and their numbers.
 
 ODS is the best F with one threshold for all images, OIS with each image's own, AP the
-area under the curve, R50 the recall at half precision. Three programs compute them, not in
-the same way; a rule names whose way is taken:
+area under the curve, R50 the recall at half precision. Three programs compute them in different
+ways; a rule names the program:
 
 - `seism`: no interpolation between thresholds; an image without any boundary left counts
   as precise (P = 1), which lifts AP.
@@ -202,13 +202,13 @@ def _rates(
     matched_prediction: Whole,
     prediction: Whole,
 ) -> tuple[Real, Real]:
-    """Precision and recall from counts, with each program's answer to empty sides."""
+    """Precision and recall from counts; what an empty side scores depends on the program."""
     precision = matched_prediction / np.maximum(prediction, 1)
     recall = matched_ground_truth / np.maximum(ground_truth, 1)
     if rule != "seism":
         return precision, recall
     no_prediction, no_ground_truth = prediction == 0, ground_truth == 0
-    if pooled:  # over a set an empty prediction is asked first, for one image an empty ground truth
+    if pooled:  # of a set, an empty prediction decides first; of one image, an empty ground truth
         no_ground_truth = no_ground_truth & ~no_prediction
         nothing = (prediction > 0) & (matched_ground_truth == 0) & ~no_ground_truth
         precision = np.where(nothing, 0.0, precision)

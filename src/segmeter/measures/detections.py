@@ -3,8 +3,8 @@
 Ground truth and detections are plain data in COCO's layout, as their JSON files have them.
 Areas: a ground truth's is its field `area`; a detection's is that of its mask, or of its box where
 boxes are scored. `published` counts an object of 32 x 32 pixels as small *and* medium (and
-one of 96 x 96 as medium and large), `corrected` as medium (large) only. A number of which there
-is nothing to count is NaN.
+one of 96 x 96 as medium and large), `corrected` as medium (large) only. A number without
+anything to count is NaN.
 """
 
 from __future__ import annotations
@@ -94,10 +94,10 @@ class Rules:
 
 
 def cells(ground_truth: GroundTruth, found: Detections, rules: Rules) -> list[Cell]:
-    """Images times classes that have a ground_truth or a detection, ready to be matched.
+    """A cell for each image and class that has a ground truth or a detection.
 
-    Without classes, ground_truths and detections are listed by
-    class and then in the order of their file, as the evaluator lists them.
+    Without classes, ground truths and detections are sorted by class, then by their order in the
+    file, as the evaluator does.
 
     >>> ground_truth = one_object()
     >>> len(cells(ground_truth, [], Rules('bbox')))
@@ -199,8 +199,8 @@ def resampled_scores(
 ) -> dict[str, Real]:
     """AP, AP50, AP75 and AP by size of resampled images, one value per row of `weights`.
 
-    Images are in order of their ids; a class none of whose ground_truths was drawn is left out
-    of that resample's mean.
+    Images are in order of their ids; a class without a drawn ground truth is left out of that
+    resample's mean.
 
     >>> ground_truth = one_object()
     >>> rules = Rules('bbox')

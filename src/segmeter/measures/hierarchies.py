@@ -2,7 +2,7 @@
 
 A contour map has `2H + 1` rows and `2W + 1` columns: pixel (y, x) sits at (2y + 1, 2x + 1),
 and the element between two neighbouring pixels holds the strength of the boundary that
-parts them. At threshold t, neighbours are joined unless their boundary is stronger than t
+separates them. At threshold t, neighbours are joined unless their boundary is stronger than t
 (strengths of single precision are compared as the numbers they are: 0.2f is above 0.2).
 Raising t only joins regions, so the finest level is found once and coarser ones are
 gathered from it, both labels and shared-pixel tables.

@@ -34,15 +34,15 @@ class PanopticQuality:
 class SplitsAndMerges:
     """How objects were cut and joined.
 
-    An object is inside another one if more than half of its pixels do.
+    An object is inside another one if more than half of its pixels are.
     """
 
-    split_objects: int  # objects in which several predictions lie
-    extra_pieces: int  # how many of these there are too many
-    merged_predictions: int  # predictions in which several objects lie
-    merged_away: int  # how many objects are lost by that
-    missed: int  # objects that lie in nothing and in which nothing lies
-    spurious: int  # such predictions
+    split_objects: int  # objects with several predictions inside
+    extra_pieces: int  # predictions inside them, without the first of each
+    merged_predictions: int  # predictions with several objects inside
+    merged_away: int  # objects inside them, without the first of each
+    missed: int  # objects inside no prediction and with none inside
+    spurious: int  # the same of predictions
 
 
 def segmentation_accuracy(ground_truth: Labels, prediction: Labels, threshold: float) -> float:
@@ -176,5 +176,5 @@ def _overlaps(ground_truth: Labels, prediction: Labels) -> tuple[Floats, Floats,
 
 
 def _and_zero(labels: Labels) -> Labels:
-    """All labels and one 0, in their own type: as floats, labels of 64 bits would be joined."""
+    """All labels and one 0, in their own type: as floats, labels of 64 bits would collide."""
     return np.append(labels.ravel(), np.zeros(1, labels.dtype))

@@ -100,7 +100,7 @@ def band_reach(shape: tuple[int, ...]) -> int:
 
 
 def band(mask: Mask, reach: int) -> Mask:
-    """The mask's pixels within `reach` (chessboard) of the outside; kept with the mask.
+    """The mask's pixels within `reach` (chessboard) of the outside; cached with the mask.
 
     >>> band(Mask.box((9, 9), (1, 1), (8, 8)), 1).area
     24

@@ -132,9 +132,9 @@ def harmonics(precision: Real, recall: Real) -> Real:
 def count_objects_and_parts(
     comparison: Comparison, protocol: FopProtocol = "published"
 ) -> OpCounts:
-    """Classify every region of the prediction and of all ground_truths.
+    """Classify every region of the prediction and of all ground truths.
 
-    A prediction region takes its best class over the ground_truths, object before part.
+    A prediction region takes its best class over the ground truths, object before part.
 
     >>> from segmeter.measures.tables import compare
     >>> labels = np.array([[1, 1, 2, 2]] * 2)

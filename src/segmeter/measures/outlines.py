@@ -20,10 +20,10 @@ from segmeter.measures.tables import Labels, check_labels
 
 
 def thin(bits: Bits, rounds: int | None = None) -> Bits:
-    """Take pixels off both sides of every line until it is one pixel wide.
+    """Remove pixels on both sides of every line until it is one pixel wide.
 
     Everything outside the map is empty. A round has two passes, each over the whole map at
-    once, so lines stay where they were and connected. With `rounds`, stop after so many.
+    once, so lines keep their place and stay connected. With `rounds`, stop after so many.
 
     >>> thin(np.ones((3, 7), dtype=bool)).astype(int)
     array([[0, 0, 0, 0, 0, 0, 0],
@@ -100,7 +100,7 @@ def outline(labels: Labels, grid: Grid = "pixel", what: str = "the partition") -
 
 
 def mask_outline(mask: Mask, thinned: bool = True) -> Outline:
-    """Outline of an object on the pixel grid, found inside its own box; kept with the mask.
+    """Outline of an object on the pixel grid, found inside its own box; cached with the mask.
 
     >>> len(mask_outline(Mask.box((9, 9), (2, 2), (7, 7))))
     16

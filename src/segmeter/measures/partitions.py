@@ -1,9 +1,9 @@
 """Partition measures: similarity of two partitions of an image.
 
 `n_ij` are the pixels of predicted region i in true region j, `r_i` and `c_j` the areas, n all
-pixels, K the ground ground_truths. Values are similarities, 1 is best, except `voi`. A measure
+pixels, K the number of ground truths. Values are similarities, 1 is best, except `voi`. A measure
 takes `(ground_truths, prediction)`; ground_truths is one label map or a list; `scores` counts the
-tables once and reads all measures off them.
+tables once and computes all measures from them.
 
 The catalogue's ids and the names of the literature:
 
@@ -12,7 +12,7 @@ The catalogue's ids and the names of the literature:
 `sdhd`   directional Hamming D_H(G=>S); achievable segmentation accuracy
 `vd`     van Dongen
 `sc`     covering of the prediction's regions, C({G}->S)
-`ssc`    covering of the ground ground_truth, C(S->{G})
+`ssc`    covering of the ground truth, C(S->{G})
 `bgm`    bipartite graph matching
 `bce`    bidirectional consistency; `gce`, `lce` global and local consistency
 `voi`    variation of information in bits, a distance; `nvoi` its normalised complement
@@ -58,7 +58,7 @@ def scores(ground_truths: GroundTruths, prediction: Labels) -> dict[str, float]:
 
 
 def scores_of(comparison: Comparison, only: Collection[str] | None = None) -> dict[str, float]:
-    """All measures off tables that are already counted, or `only` some of them.
+    """All measures from tables that are already counted, or `only` some of them.
 
     >>> import numpy as np
     >>> labels = np.array([[1, 1, 2, 2]] * 2)

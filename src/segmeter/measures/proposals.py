@@ -16,8 +16,8 @@ by at least a threshold; recall is averaged over the thresholds 0.50, 0.55 .. 0.
 another size than is asked for are ignored: they can be matched, but do not count.
 
 Counts of images add up, so the number of a set and of every resampled set is a division.
-Classes never matter, nor does it whether a class was searched for in an image, which breaks
-evaluators made for federated data.
+Classes are ignored, and so is which classes were searched for in an image, unlike in evaluators
+made for federated data.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def judge(
 
 
 def curve(images: Sequence[Judged], numbers: Sequence[int] = NUMBERS) -> ProposalCurve:
-    """Follow the best proposal of each object as more are let in.
+    """Follow the best proposal of each object as more proposals count.
 
     >>> ground_truth = Mask.box((4, 4), (0, 0), (2, 4))
     >>> image = judge([ground_truth], [Mask.box((4, 4), (0, 0), (1, 4)), ground_truth])

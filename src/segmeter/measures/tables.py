@@ -2,7 +2,7 @@
 
 A region is all pixels of one label, connected or not, and 0 is a label like any other.
 Regions are numbered by first appearance along the rows. Every region and pair measure of
-`segmeter.measures.partitions` is read off one table a ground truth, counted once.
+`segmeter.measures.partitions` is computed from one table per ground truth, counted once.
 """
 
 from __future__ import annotations

@@ -21,13 +21,13 @@ _RESAMPLES = 2000
 def krippendorff_alpha(
     ratings: Mapping[Hashable, Sequence[int]], level: Level = "ordinal"
 ) -> float:
-    """Krippendorff's alpha: 1 is agreement, 0 what chance gives.
+    """Krippendorff's alpha: 1 is perfect agreement, 0 agreement by chance.
 
         alpha = 1 - sum_ck o_ck d2_ck / sum_ck e_ck d2_ck
 
-    with `o` the coincidences within things and `e` those expected from all values. Things rated
-    once carry no information and are left out. If all values are the same, alpha is 1. `level` is
-    the distance of two scores: `ordinal` counts the values between them.
+    with `o` the coincidences within items and `e` those expected from all values. Items rated once
+    are left out. If all values are the same, alpha is 1. `level` is the distance of two scores:
+    `ordinal` counts the ratings between them.
 
     >>> krippendorff_alpha({1: [1, 1], 2: [2, 2], 3: [3, 3]})
     1.0
@@ -43,7 +43,7 @@ def alpha_interval(
     *,
     clusters: Mapping[Hashable, Hashable] | None = None,
 ) -> Interval:
-    """Krippendorff's alpha with a 95 % bootstrap interval over things.
+    """Krippendorff's alpha with a 95 % bootstrap interval over items.
 
     `clusters` names what is resampled instead, such as the image of each mask; one alone gives no
     limits.
@@ -70,19 +70,19 @@ def alpha_interval(
 class Reliability:
     """Intraclass correlations of one rating: absolute agreement and consistency.
 
-    `agreement` is ICC(2,1) = v_thing / (v_thing + v_rater + v_rest) and `consistency` ICC(3,1)
+    `agreement` is ICC(2,1) = v_item / (v_item + v_rater + v_rest) and `consistency` ICC(3,1)
     without the raters' variance (Shrout and Fleiss 1979).
     """
 
     agreement: float
     consistency: float
-    thing: float
+    item: float
     rater: float
     rest: float
 
 
 def intraclass(
-    things: Sequence[Hashable], raters: Sequence[Hashable], scores: npt.ArrayLike
+    items: Sequence[Hashable], raters: Sequence[Hashable], scores: npt.ArrayLike
 ) -> Reliability:
     """Intraclass correlations from variance components (REML), also of incomplete designs.
 
@@ -91,30 +91,30 @@ def intraclass(
     (0.96, 0.8)
     """
     values = np.asarray(scores, dtype=float)
-    if len(set(things)) < 2 or len(set(raters)) < 2 or len(set(things)) == values.size:
-        raise BadInput("an intraclass correlation needs things that were rated by several raters")
-    factors = {"thing": list(things), "rater": list(raters)}
+    if len(set(items)) < 2 or len(set(raters)) < 2 or len(set(items)) == values.size:
+        raise BadInput("an intraclass correlation needs items that were rated by several raters")
+    factors = {"item": list(items), "rater": list(raters)}
     fitted = fit_mixed(values, np.ones((values.size, 1)), factors)
-    thing, rater, rest = fitted.variances["thing"], fitted.variances["rater"], fitted.residual
-    return Reliability(thing / (thing + rater + rest), thing / (thing + rest), thing, rater, rest)
+    item, rater, rest = fitted.variances["item"], fitted.variances["rater"], fitted.residual
+    return Reliability(item / (item + rater + rest), item / (item + rest), item, rater, rest)
 
 
 def pilot_sd(ratings: Mapping[Hashable, Sequence[int]]) -> float:
-    """Mean over things of the standard deviation within each (0.83 in the SAM supplement).
+    """Mean over items of the standard deviation within each (0.83 in the SAM supplement).
 
     >>> pilot_sd({"mask": [1, 3], "other": [5, 5]})
     0.707...
     """
     spreads = [np.std(scores, ddof=1) for scores in ratings.values() if len(scores) > 1]
     if not spreads:
-        raise BadInput("the spread within jobs needs jobs rated at least twice; there are none")
+        raise BadInput("the spread within items needs items rated at least twice; there are none")
     return float(np.mean(spreads))
 
 
 def _repeated(ratings: Mapping[Hashable, Sequence[int]]) -> list[list[int]]:
     units = [list(scores) for scores in ratings.values() if len(scores) > 1]
     if not units:
-        raise BadInput("agreement needs things that were rated at least twice, and there are none")
+        raise BadInput("agreement needs items that were rated at least twice, and there are none")
     return units
 
 

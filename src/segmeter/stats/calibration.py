@@ -38,7 +38,7 @@ class Stopping:
     early: Floats  # whether it is reached in a later round only
     never: Floats  # whether it is reached in no round
     passed: Floats  # whether any round has the score; else the session goes to its last round
-    shortfall: Floats  # what is missing to the goal
+    shortfall: Floats  # IoU missing to the goal
     wasted_clicks: Floats  # after the goal was reached
     clicks: Floats
     iou: Floats  # at the end

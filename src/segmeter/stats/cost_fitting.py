@@ -32,7 +32,7 @@ class FittedCosts:
     """Prices with their intervals, and the data that they rest on."""
 
     prices: dict[str, Interval]  # by name; limits are nan where there is nothing to resample
-    steps: dict[str, int]  # that each price rests on
+    steps: dict[str, int]  # from which each price is fitted
     annotators: int
     over: str  # what was resampled: `annotators`, or `images` of fewer than three people
     left_out: int  # steps that took no time, or far longer or shorter than others of their kind

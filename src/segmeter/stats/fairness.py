@@ -65,7 +65,7 @@ class GroupShare:
 
 
 def normal_interval(values: npt.ArrayLike) -> Interval:
-    """Mean and 1.96 standard errors either way; the deviation has n - 1 below.
+    """Mean and 1.96 standard errors either way; the deviation divides by n - 1.
 
     >>> interval = normal_interval([1.0, 2.0, 3.0, 4.0])
     >>> round(interval.low, 3), round(interval.high, 3)
@@ -148,12 +148,12 @@ def permutation_test(
     permutations: int = 10_000,
     seed: object = 0,
 ) -> float:
-    """Two-sided p of the difference of two groups' means, images keeping together.
+    """Two-sided p of the difference of two groups' means, by permuting the groups of images.
 
-    If groups made no difference, an image could as well be of the other group. Images of
-    one group exchange their groups among each other; one that shows both keeps its targets'
-    groups or exchanges them all, with equal chance. The observed value counts as one of the
-    permutations, so p is never zero. `inside` are the targets of the first group.
+    Under the null, an image could as well be of the other group. Groups are permuted among images
+    that have one group; an image that has both keeps its targets' groups or swaps them all, with
+    equal probability. The observed value counts as one of the permutations, so p is never zero.
+    `inside` are the targets of the first group.
 
     >>> permutation_test([1.0, 1.0, 1.0, 1.0], [True, False] * 2, ['a', 'b', 'c', 'd'])
     1.0

@@ -26,7 +26,7 @@ from segmeter.core.seeds import fingerprint, seeded
 Floats = npt.NDArray[np.float64]
 
 _AT_ONCE = 1 << 21  # draws in memory at a time
-_MOST_NUMBERS = 1 << 23  # weights that are kept as numbers
+_MOST_NUMBERS = 1 << 23  # weights that are kept as floats
 _MOST_OF_A_BYTE = 255  # draws of one scene
 
 
@@ -47,7 +47,7 @@ class Interval:
         return Interval(self.value * factor, self.low * factor, self.high * factor)
 
     def if_enough(self, clusters: int, fewest: int) -> Interval:
-        """The same, without limits where there are fewer images or patients than they need.
+        """The same, without limits if there are too few images or patients for them.
 
         >>> Interval(0.5, 0.25, 0.75).if_enough(4, fewest=5)
         Interval(value=0.5, low=nan, high=nan)
@@ -114,21 +114,21 @@ class Resampling:
             return np.full(self.resamples, np.nan)
         order = np.argsort(columns[targets, places], kind="stable")
         ordered, owners = columns[targets, places][order], self.cluster[targets[order]]
-        # Which stretch of the ordered values holds a quantile is known from each scene's counts
-        # up to its end; only that stretch is counted value by value.
+        # Each scene's counts up to the end of each block of ordered values show which block holds
+        # a quantile; only that block is counted value by value.
         step = max(1, isqrt(len(ordered)))
-        stretches = -(-len(ordered) // step)
-        cells = owners * stretches + np.arange(len(ordered)) // step
-        counted = np.bincount(cells, minlength=self.clusters * stretches)
-        up_to = counted.reshape(self.clusters, stretches).cumsum(axis=1).astype(float)
-        inside = np.append(owners, np.zeros(step, np.intp))  # the last stretch may be shorter
+        blocks = -(-len(ordered) // step)
+        cells = owners * blocks + np.arange(len(ordered)) // step
+        counted = np.bincount(cells, minlength=self.clusters * blocks)
+        up_to = counted.reshape(self.clusters, blocks).cumsum(axis=1).astype(float)
+        inside = np.append(owners, np.zeros(step, np.intp))  # the last block may be shorter
 
         def place_of(edge: Floats, weights: Floats, ends: Floats) -> npt.NDArray[np.intp]:
-            """How many values count at most `edge` together, `(resamples, 1)`, the last at most."""
-            stretch = np.minimum((ends <= edge).sum(axis=1, keepdims=True), stretches - 1)
-            before = np.take_along_axis(np.insert(ends, 0, 0, axis=1), stretch, axis=1)
-            own = np.take_along_axis(weights, inside[stretch * step + np.arange(step)], axis=1)
-            found = stretch[:, 0] * step + (before + own.cumsum(axis=1) <= edge).sum(axis=1)
+            """Place of the value with rank `edge`, from 0, in each resample; `(resamples, 1)`."""
+            block = np.minimum((ends <= edge).sum(axis=1, keepdims=True), blocks - 1)
+            before = np.take_along_axis(np.insert(ends, 0, 0, axis=1), block, axis=1)
+            own = np.take_along_axis(weights, inside[block * step + np.arange(step)], axis=1)
+            found = block[:, 0] * step + (before + own.cumsum(axis=1) <= edge).sum(axis=1)
             return np.asarray(np.minimum(found, len(ordered) - 1))
 
         def compute(weights: Floats) -> Floats:
@@ -204,7 +204,7 @@ class Resampling:
         """Limits of columns of resampled differences to the estimate.
 
         `left` are the same with one scene left out. Resamples that hit the estimate itself count
-        half; rounding (`slack`) must not decide which do.
+        half, and those within `slack` of it count as hits, so that rounding does not matter.
         """
         from scipy import special  # slow to import, and seldom needed
 
@@ -235,7 +235,7 @@ class Resampling:
         return np.concatenate([weights @ sums for weights in self._blocks(self.clusters)])
 
     def _blocks(self, size: int) -> Iterator[Floats]:
-        """The weights as numbers, some resamples at a time, of which each needs `size` numbers."""
+        """The weights as floats, some resamples at a time, of which each needs `size` numbers."""
         block = max(1, _AT_ONCE // max(1, size))
         for start in range(0, self.resamples, block):
             yield self._weights[start : start + block].astype(float)
@@ -278,12 +278,12 @@ def _skewness(left: Floats) -> Floats:
 
 
 def share_interval(flags: npt.ArrayLike, clusters: Sequence[Hashable]) -> Interval:
-    """A share of targets with Wilson's interval, for what a bootstrap cannot doubt.
+    """A share of targets with Wilson's interval, which has a width even if all targets agree.
 
-    No failure among fifty targets does not mean that there are none: the bootstrap would give [0,
-    0]. Wilson's limits use the number of targets divided by the design effect (how much more the
-    share varies between scenes than between single targets); when all flags agree it cannot be
-    seen, and the number of scenes is taken.
+    With no failure among fifty targets, the bootstrap would give [0, 0]. Wilson's limits use the
+    number of targets divided by the design effect (how much more the share varies because targets
+    of a scene are correlated); if all flags agree, it cannot be estimated, and the number of scenes
+    is used.
 
     >>> share = share_interval([0] * 50, list(range(50)))
     >>> round(share.low, 3), round(share.high, 3)
@@ -318,8 +318,8 @@ def _effective_size(drawn: Resampling, raised: Floats, share: float) -> float:
 def _weights(clusters: int, resamples: int, seed: str) -> npt.NDArray[Any]:
     """How often each scene is drawn in each resample: multinomial, counted from draws.
 
-    Numbers where they are few; of many scenes the smallest whole numbers that hold them, a
-    tenth of a GB for 50 000 scenes and 2000 resamples where numbers take 0.8.
+    As floats if there are few; for many scenes as bytes, which take 0.1 GB for 50 000 scenes and
+    2000 resamples instead of 0.8.
     """
     draw = seeded(seed)
     block = max(1, _AT_ONCE // clusters)

@@ -2,7 +2,7 @@
 
 Variance components: the shares of variance between groups and by chance.
 
-Each group clicks twice or more, with new draws. With n draws per group, the mean square between
+Each group clicks at least twice, with new draws. With n draws per group, the mean square between
 groups B and within them W of one target give the between-group variance (B - W) / n; its mean
 over targets estimates it without bias, so it may come out below zero when there is none.
 """

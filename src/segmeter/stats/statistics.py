@@ -139,8 +139,8 @@ class Statistic:
     """A number over the objects of a group: of their `values`, or of the group as a `whole`.
 
     `compare` tests its differences always, when asked (`on request`), or never (of what depends
-    on the machine): object by object in `paired`, by default in the `values`, or group by group
-    with `pair`.
+    on the machine): object by object in `paired`, where both models have it, by default in the
+    `values`, or group by group with `pair`.
     """
 
     name: str  # in summaries, `--json` and `compare`, such as `noc@90`
@@ -339,7 +339,7 @@ def _pairs(members: Sequence[Group], asked: Sequence[Statistic]) -> list[Differe
             continue
         found = [statistic.compared(group) for group in members]
         values = [one for one in found if one is not None]
-        partial = statistic.interval is not mean_interval
+        partial = statistic.paired is not None or statistic.interval is not mean_interval
         lost = [np.isnan(v).all() if partial else np.isnan(v).any() for v in values]
         if len(values) == len(members) and not any(lost):
             together.append(statistic)

@@ -32,9 +32,8 @@ _HALF = GROUPS // 2
 class Effect:
     """A number of a table of users, before it is a statistic of a group.
 
-    `relabelled` is who changes places within a target when nothing differs: groups among
-    themselves, the centre click with all of them, all draws of all groups, or none: then
-    relabelling changes nothing and there is no null.
+    `relabelled` are the users that are permuted within a target under the null: the groups, the
+    centre click with all groups, all draws of all groups, or none if there is no null.
     """
 
     role: str  # `base`, `sample`, `std`, `nsr`, or the differences `dsb`, `dgr`, `dhh`

@@ -178,8 +178,8 @@ _HARD = (
 )
 
 
-FEWEST_IMAGES = 6  # fewer say something of themselves, not of a dataset
-# What is asked of every model: the least against the most likely tenth, in clicks and quality.
+FEWEST_IMAGES = 6  # fewer allow no conclusion about a dataset
+# Tested for every model: the least against the most likely tenth, in clicks and quality.
 _ASKED = ("dgr-noc-ratio", "dgr-auc-all")
 _SURE = "95 % interval "
 _PEOPLE = "sample-noc"

@@ -55,7 +55,7 @@ _VALUES: dict[str, tuple[tuple[str, ...], Callable[[Columns], Floats]]] = {
 }
 """Columns of each measure, and a set's value at each setting from their means over images.
 
-Larger is better; VoI is turned back when it is shown.
+Larger is better, so VoI is negative here; its sign is changed back when it is shown.
 """
 
 

@@ -34,7 +34,7 @@ _LEGEND = "Colours are IoU: dark blue 0 %, grey 50 %, yellow 100 %."
 
 
 def fragile(run: Results, members: Sequence[AttackedSessions], prompt: str = "click") -> Block:
-    """The objects on which the click decides most, with what the worst first click gave."""
+    """The objects most sensitive to the click, with the mask after the worst first click."""
     images, roles = [], roles_of(run)
     chosen = _widest(members, max(1, _SHOWN // len(members)))
     middle, over = ("centre", " over all clicks") if prompt == "click" else ("tight", "")
@@ -103,7 +103,7 @@ def _varied_maps(run: Results, group: AttackedSessions) -> list[Row]:
 
 
 def shift_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]:
-    """Maps over shifts of the whole box, of the objects that the box decides most."""
+    """Maps over shifts of the whole box, of the objects most sensitive to the box."""
     images = []
     for key, group, _ in _widest(members, max(1, _SHOWN // len(members))):
         (row,) = session_rows(run, group, key, ["tight-box"])

@@ -24,7 +24,7 @@ _COLUMNS = {"iou": "iou", "biou": "boundary_iou"}
 _FIRST = ("y", "x", "start_y", "start_x", "diagonal_px", "people")  # of the first click
 _MOST_STEPS = 50  # of a gradient in one round; a search tries more clicks
 WITHIN = 0.05
-"""How near to the true extreme a first click counts as having found it, in IoU."""
+"""A first click within this IoU of the true extreme counts as having found it."""
 
 
 @dataclass(frozen=True, slots=True)
