@@ -168,6 +168,21 @@ def test_salvaging_keeps_the_packs_that_a_join_was_made_of(
     assert facts(out).equals(want)
 
 
+def test_salvaging_a_file_whose_rows_are_all_intact_keeps_them(plain: Path, tmp_path: Path) -> None:
+    """The same jobs give the same bytes, and so the name of the damaged file."""
+    want = facts(plain)
+    out = Path(shutil.copytree(plain, tmp_path / "run"))
+    compact(RunFolder(out), loose=1)
+    file = next((out / "jobs").iterdir())
+    content = file.read_bytes()
+    made_by = content.index(b"parquet-cpp")
+    file.write_bytes(content[:made_by] + b"P" + content[made_by + 1 :])
+    assert salvage(RunFolder(out), file.name) == set()
+    assert file.read_bytes() == content
+    assert run_plan(PLAN, out, workers=0) == Tally(0, JOBS, 0)
+    assert facts(out).equals(want)
+
+
 def test_scores_are_newer_than_a_copy_without_them_and_older_than_rows_of_a_later_run(
     plain: Path, tmp_path: Path
 ) -> None:

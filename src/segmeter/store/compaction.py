@@ -126,11 +126,14 @@ def put_jobs(
     some = iter(jobs)
     first = next(some, None)
     found = None if first is None else job_of(first.table)
+    made = ""
     if first is not None and found is not None:
         content = compacted_bytes(chain([first], some))
-        folder.place.put(f"{where}/{compacted_name(found[0], found[1], content)}", content)
+        made = compacted_name(found[0], found[1], content)
+        folder.place.put(f"{where}/{made}", content)
     for name in then_remove:
-        folder.place.remove(f"{where}/{name}")
+        if name != made:  # a damaged file of the same jobs, which is whole again
+            folder.place.remove(f"{where}/{name}")
 
 
 def _join(folder: RunFolder, where: str, files: Iterable[DataFile]) -> None:
