@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from functools import partial
 from time import perf_counter
 from typing import TypeVar
 
@@ -21,7 +20,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Prediction, ProtocolName, Request
 from segmeter.core.prompts import MaskHint, Prompt, Prompts, as_prompts, check_inside
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Scene, Target, read_once
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -38,22 +37,20 @@ class _LaterScores(Mapping[str, float]):
     """Scores of a mask, computed when first read: the next prompts rarely depend on them."""
 
     def __init__(self, session: Session, mask: Mask) -> None:
-        self._judge: Callable[[], Scores] | None = partial(session.scores_of, mask)
-        self._known: Scores = {}
+        self._session, self._mask = session, mask
 
+    @read_once
     def known(self) -> Scores:
-        if self._judge is not None:
-            self._known, self._judge = self._judge(), None
-        return self._known
+        return self._session.scores_of(self._mask)
 
     def __getitem__(self, name: str) -> float:
-        return self.known()[name]
+        return self.known[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.known())
+        return iter(self.known)
 
     def __len__(self) -> int:
-        return len(self.known())
+        return len(self.known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +59,10 @@ class Round:
 
     If the user accepts the mask, there is no prompt, and the round repeats the last mask and
     scores. `candidate_scores` has the scores of every candidate mask if all were scored.
-    `seconds_predict` is the session's share of the wait for a call with `batch_size` requests;
-    `seconds_user` is the time that a person took, or a simulated user to compute. An `inherited`
-    round was run by another session (`lockstep.Bound`).
+    `seconds_predict` is the session's share of the wait for a call with `batch_size` requests,
+    without what a GPU computed while earlier masks were scored; `seconds_user` is the time that a
+    person took, or a simulated user to compute. An `inherited` round was run by another session
+    (`lockstep.Bound`).
 
     >>> mask = Mask.box((40, 50), (10, 20), (30, 40))
     >>> Round(number=2, prompts=(), mask=mask, scores={"iou": 0.93}).stopped
@@ -250,9 +248,11 @@ def score_rounds(sessions: Sequence[Session], pool: Executor | None = None) -> N
     begun = [session for session in sessions if session.rounds]
     last = [session.rounds[-1] for session in begun]
     helpers = pool if sum(made.mask.bits.size for made in last) > _WORTH_THREADS else None
-    mapped(len, {id(made.scores): made.scores for made in last}.values(), helpers)
+    shared = {id(made.scores): made.scores for made in last}
+    scored = mapped(lambda scores: {**scores}, shared.values(), helpers)
+    known = dict(zip(shared, scored, strict=True))
     for session, made in zip(begun, last, strict=True):
-        session.rounds[-1] = replace(made, scores=dict(made.scores))
+        session.rounds[-1] = replace(made, scores=known[id(made.scores)])
 
 
 def _distinct(
