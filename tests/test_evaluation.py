@@ -17,6 +17,7 @@ from segmeter.core.errors import BadInput, RunConflict, SegmeterError
 from segmeter.core.measures import measure
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click
+from segmeter.core.users import Observation
 from segmeter.engine import run_plan
 from segmeter.users.error_prompts import CentreClick
 
@@ -64,6 +65,26 @@ def test_users_and_measures_may_be_objects(tmp_path: Path) -> None:
 
         catalogue.measures.drop("covered")
     assert run.sql("select min(covered) as least from rows").to_pylist() == [{"least": 1.0}]
+
+
+def test_an_own_user_or_measure_does_not_replace_a_built_in_one(tmp_path: Path) -> None:
+    class Robot:
+        name = "centre-click"
+
+        def next(self, observation: Observation, rng: np.random.Generator) -> Click:
+            return Click((0, 0))
+
+    with pytest.raises(BadInput, match="a built-in user 'centre-click'; give yours another name"):
+        segmeter.evaluate("disc", "drawn", users=Robot(), out=tmp_path / "r")
+    with pytest.raises(BadInput, match="a built-in measure 'iou'"):
+        measure("iou")(lambda ground_truth, prediction, ignore=None: 0.5)
+    image, mask = np.zeros((9, 9), np.uint8), np.zeros((9, 9), bool)
+    mask[2:7, 2:7] = True
+    (first,) = segmeter.simulate("synthetic-oracle", image, mask, rounds=1)
+    assert (first.prompts, first.scores) == ((Click((4, 4)),), {"iou": 1.0})
+    for wrong in (Robot, object()):
+        with pytest.raises(BadInput, match="an object with a name and next"):
+            segmeter.evaluate("disc", "drawn", users=wrong, out=tmp_path / "r")
 
 
 def test_failures_are_reported_and_total_failure_is_raised(tmp_path: Path) -> None:

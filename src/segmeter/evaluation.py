@@ -67,7 +67,7 @@ class Execution(TypedDict, total=False):
 
 def evaluate(
     models: Any = (),
-    datasets: Any = "mini",
+    datasets: Any = None,
     *,
     out: str | Path | None = None,
     benchmark: str = "noc",
@@ -92,7 +92,8 @@ def evaluate(
     models, datasets, users, measures
         A name, an object, or a list of either; a dataset may be a folder, a model also a
         function `predict(image, clicks)` or a predictor with `set_image`. Objects of your own
-        run in this process.
+        run in this process. Datasets are the built-in `mini` by default, with `add` those of the
+        run.
     out
         Run folder or address, `runs/<benchmark>-<n>` by default.
     methods
@@ -150,7 +151,7 @@ class RunEstimate:
 
 def estimate_run(
     models: Any = (),
-    datasets: Any = "mini",
+    datasets: Any = None,
     *,
     data: str | Path | None = None,
     weights: str | Path | None = None,
@@ -249,12 +250,13 @@ def _requested(
     if listed(models) and listed(methods):
         raise BadInput("a run is of models or of methods; give --model or --method, not both")
     given = dict(options) if isinstance(options, Mapping) else parsed_options(options or ())
+    usual = () if add else "mini"
     plan = Plan(
         benchmark,
         tuple(_model(thing, objects) for thing in listed(models) or listed(methods)),
         tuple(
             dataset_spec(str(thing)) if isinstance(thing, str | Path) else _data(thing, objects)
-            for thing in listed(datasets)
+            for thing in listed(usual if datasets is None else datasets)
         ),
         kind="method" if listed(methods) else "model",
         users=tuple(_user(thing, objects) for thing in listed(users)),
@@ -307,8 +309,8 @@ def _shard(text: str) -> tuple[int, int]:
 
 def _model(thing: Any, objects: Objects) -> Spec:
     """The spec of a name, or of an object under its card's name."""
-    if isinstance(thing, str):
-        return Spec.parse(thing)
+    if isinstance(thing, str | Path):
+        return Spec.parse(str(thing))
     if not hasattr(thing, "card"):
         thing = catalogue.adapted_model(thing)
     return _named(thing, objects)
@@ -334,8 +336,8 @@ def _named(thing: Any, objects: Objects) -> Spec:
 def _user(thing: Any, objects: Objects) -> Spec:
     if isinstance(thing, str):
         return Spec.parse(thing)
-    if not callable(getattr(thing, "next", None)):
-        raise BadInput("a user of your own has a name and next(observation, rng)")
+    if isinstance(thing, type) or not {"name", "next"} <= {*dir(thing)}:
+        raise BadInput("a user of your own is an object with a name and next(observation, rng)")
     catalogue.users.put(thing.name, thing, "your own user")
     objects[f"user {thing.name}"] = thing
     return Spec(thing.name)

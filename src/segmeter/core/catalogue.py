@@ -99,7 +99,7 @@ class Registry(Generic[T]):
 
         def register(make: Callable[..., T]) -> Callable[..., T]:
             source = getattr(make, "func", make).__module__  # of a partial: its function's
-            self._entries[name] = Entry(name, make, summary, source)
+            self._register(Entry(name, make, summary, source))
             return make
 
         return register
@@ -107,7 +107,19 @@ class Registry(Generic[T]):
     def put(self, name: str, thing: T, summary: str) -> None:
         """Register a thing that is ready made."""
         source = getattr(thing, "__wrapped__", type(thing)).__module__  # a function's, if it is one
-        self._entries[name] = Entry(name, _always(thing), summary, source)
+        self._register(Entry(name, _always(thing), summary, source))
+
+    def _register(self, entry: Entry[T]) -> None:
+        """Keep an entry; something of the user's own may not replace what is built in."""
+        if not entry.source.startswith("segmeter."):
+            if not self._complete and entry.name not in self._entries:
+                self._find(entry.name)
+            held = self._entries.get(entry.name)
+            if held is not None and held.source.startswith("segmeter."):
+                raise BadInput(
+                    f"there is a built-in {self.kind} '{entry.name}'; give yours another name"
+                )
+        self._entries[entry.name] = entry
 
     def drop(self, name: str) -> None:
         """Remove a registered name, such as that of an example."""
