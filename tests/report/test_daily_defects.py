@@ -185,6 +185,21 @@ def test_panels_of_a_figure_have_one_range_and_the_name_of_the_measure(
     assert all(low < min(m.y) and max(m.y) < high for chart in charts for m in chart.marks)
 
 
+def test_a_figure_keeps_the_last_value_of_sessions_that_ended_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = segmeter.evaluate("disc", "mini", out=tmp_path / "run", limit=2, rounds=5,
+                            protocols="corrected", until="iou>=0.5")  # fmt: skip
+    charts: list[Any] = []
+    monkeypatch.setattr("segmeter.report.figures.draw_charts", lambda all_, _: charts.extend(all_))
+    run.figure(tmp_path / "iou.svg")
+    (line,) = charts[0].marks
+    ends = [session["iou"] for session in run.sessions()]
+    assert len({session["rounds"] for session in run.sessions()}) > 1
+    assert line.y[-1] == pytest.approx(np.mean(ends))
+    assert line.low is not None
+
+
 def test_every_object_of_a_label_map_has_its_number() -> None:
     assert [object_title("bakery", n, several=True) for n in "12"] == ["bakery, 1", "bakery, 2"]
     assert object_title("bakery", "1") == "bakery"

@@ -158,6 +158,17 @@ def spread(lists: Any, values: Any, fill: Any, width: int = 0) -> npt.NDArray[An
     return table
 
 
+def to_the_end(table: Floats) -> Floats:
+    """A table in which a line that ends early keeps its last number.
+
+    >>> to_the_end(np.array([[0.5, np.nan, 0.9, np.nan]])).tolist()
+    [[0.5, nan, 0.9, 0.9]]
+    """
+    steps = np.arange(table.shape[1])
+    last = np.where(np.isnan(table), 0, steps).max(axis=1, keepdims=True, initial=0)
+    return np.take_along_axis(table, np.minimum(steps, last), axis=1)
+
+
 def quoted(name: str) -> str:
     """A column's name in SQL.
 

@@ -16,7 +16,7 @@ from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.grouping import grouped
 from segmeter.core.plans import display_names
 from segmeter.core.rows import SESSION_ROWS, measure_column
-from segmeter.core.scores_by_step import Tables
+from segmeter.core.scores_by_step import Tables, to_the_end
 from segmeter.core.sections import Axis, Chart, Line, Points
 from segmeter.stats.statistics import resampling
 from segmeter.store.local import write_file
@@ -73,7 +73,7 @@ def draw_measure(run: Results, measure: str, protocol: str, path: Path) -> None:
 
 
 def _mean_line(tables: Tables, column: str) -> Line:
-    values = tables.table(column)
+    values = to_the_end(tables.table(column))
     low, high = resampling(tables).limits(values)
     known = not np.isnan(low).any()
     rounds = np.arange(1, values.shape[1] + 1)

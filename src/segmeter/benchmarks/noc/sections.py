@@ -35,6 +35,7 @@ from segmeter.benchmarks.noc.comparison import (
 from segmeter.benchmarks.noc.statistics import ClickSessions
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Results
+from segmeter.core.scores_by_step import to_the_end
 from segmeter.core.wording import counted
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.goals import Goal, area_under, first_round, success
@@ -91,9 +92,7 @@ def _growth(comparisons: Sequence[Comparison]) -> page.Section:
         lines, reached = [], []
         for g in c.groups:
             # A session that was stopped early stays at its last quality.
-            known = np.where(np.isnan(g.iou), 0, np.arange(g.rounds))
-            held = np.take_along_axis(g.iou, np.maximum.accumulate(known, axis=1), axis=1)
-            lines.append(parts.curve_with_band(g.model, held, g))
+            lines.append(parts.curve_with_band(g.model, to_the_end(g.iou), g))
             # Shares have Wilson's limits, as the failures have.
             shares = success(*g.towards(c.goals.lead)).T
             found = [share_interval(column, g.clusters) for column in shares]
