@@ -275,6 +275,18 @@ def test_the_zero_shot_suite_is_one_call(
     assert "mini" in out
 
 
+def test_the_suite_prints_json_also_where_every_job_of_a_benchmark_failed(
+    tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suites, "ZERO_SHOT", {"points": ("mini",)})
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text("def broken(image, clicks):\n    raise OSError\n")
+    code, out, err = typed("run", "zero-shot", "-m", "own.py:broken", "-o", "suite", "--limit", 1,
+                           "--workers", 0, "--json")  # fmt: skip
+    assert code == 1, err
+    assert json.loads(out) == {"points": {"rows": []}}
+
+
 def test_drawing_all_by_hand_is_reviewed_too(tmp_path: Path) -> None:
     (tmp_path / "cost.toml").write_text("locate = 2\nreview = 5\nby_hand = 40\n")
     segmeter.evaluate("disc", "mini", out=tmp_path / "run", rounds=1, limit=2)

@@ -204,6 +204,20 @@ def test_a_simulation_is_the_session_of_the_benchmark(run: segmeter.Run) -> None
     assert [r.scores["iou"] for r in rounds] == pytest.approx([row["iou"] for row in rows])
 
 
+def test_a_dataset_takes_numpys_numbers_and_models_may_be_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = segmeter.load_dataset("mini")
+    assert data[np.int64(1)].id == data[1].id
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text("def dark(image, clicks):\n    return image[..., 0] < 99\n")
+    model = Path("own.py:dark")
+    assert segmeter.load_model(model).card.name == "dark"
+    assert segmeter.check(model).kind == "model"
+    run = segmeter.evaluate(model, "mini", out="r", limit=1, rounds=1)
+    assert [str(spec) for spec in run.plan.segmenters] == ["own.py:dark"]
+
+
 def test_a_run_gives_masks_tables_figures_and_citations(run: segmeter.Run, tmp_path: Path) -> None:
     masks = list(run.masks())
     assert len(masks) == len(run.sessions())

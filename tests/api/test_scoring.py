@@ -12,6 +12,8 @@ import pytest
 import segmeter
 from segmeter.core.errors import SegmeterError
 
+from .conftest import Typed
+
 cv2 = pytest.importorskip("cv2")
 SPACING = (3.0, 1.0, 0.8)
 
@@ -163,7 +165,9 @@ def test_pq_by_folder_equals_panopticas_golden_values(golden: Path, tmp_path: Pa
             assert row[name] == pytest.approx(wanted[row["scene"]][name], abs=1e-9), row
 
 
-def test_a_missing_prediction_is_named_and_the_others_are_scored(tmp_path: Path) -> None:
+def test_a_missing_prediction_is_named_and_the_others_are_scored(
+    tmp_path: Path, typed: Typed
+) -> None:
     for name, files in (("truth", "ab"), ("found", "a")):
         (tmp_path / name).mkdir()
         for file in files:
@@ -173,6 +177,10 @@ def test_a_missing_prediction_is_named_and_the_others_are_scored(tmp_path: Path)
     (error,) = run.errors()
     assert "has no prediction of 'b'" in error["error"]
     assert {row.statistic: row.value for row in run.summary()}["iou"] == 100
+    for how in ((), ("--json",)):
+        code, _, err = typed("score", tmp_path / "found", tmp_path / "truth", "-o",
+                             tmp_path / "again", *how)  # fmt: skip
+        assert code == 1, err
 
 
 def test_predictions_of_another_size_are_refused(tmp_path: Path) -> None:

@@ -78,6 +78,15 @@ def test_few_images_are_refused_with_the_number_needed() -> None:
     assert table.rows[0][-1] == "not tested: 4 images, 6 needed"
 
 
+def test_a_rate_without_a_number_of_objects_is_refused(run: Path, typed: Typed) -> None:
+    for how in ((), ("--json",)):
+        code, _, err = typed("report", run, "--hourly-rate", 30, *how)
+        assert (code, err) == (
+            2,
+            "segmeter: --hourly-rate needs --objects, the number of objects\n",
+        )
+
+
 def test_the_sheet_has_goal_assumptions_conclusion_and_groups(
     run: Path, typed: Typed, tmp_path: Path
 ) -> None:

@@ -82,7 +82,7 @@ def test_make_gives_the_demo_and_the_doctor_the_same_weights() -> None:
     assert "segmeter doctor --weights w" in done.stdout
 
 
-def test_a_log_file_gets_a_line_now_and_then(
+def test_a_log_file_gets_a_line_now_and_then_of_each_run_a_bar_shows(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from types import SimpleNamespace
@@ -90,11 +90,14 @@ def test_a_log_file_gets_a_line_now_and_then(
     from segmeter.api import progress
 
     monkeypatch.setattr(progress, "_EVERY_S", -1.0)
+    monkeypatch.setattr(progress.Bar, "_write_lines", lambda self, ended: None)
     bar = progress.Bar()
-    bar.begin(3, 0)
-    bar.step(SimpleNamespace(error="", job="a"))
-    bar.end()
-    assert "1 of 3 jobs, about" in capsys.readouterr().err
+    for error, line in (("no weights", "1 of 3 jobs, 1 failed, about"), ("", "1 of 3 jobs, about")):
+        bar.begin(3, 0)
+        bar.step(SimpleNamespace(error=error, job="a"))
+        assert bar.reason == (error and f"a: {error}")
+        bar.end()
+        assert line in capsys.readouterr().err
 
 
 def test_a_log_file_gets_a_line_also_before_the_first_scene_is_done(

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 import pytest
 
+import segmeter
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import RunConflict
 from segmeter.core.plans import Plan
@@ -266,6 +267,29 @@ def test_additions_are_measured_as_the_run_was(typed: Typed, here: Path) -> None
     rows = Run.open("r").sql("select model, dice from rows order by model").to_pylist()
     assert {row["model"] for row in rows} == {"disc", "synthetic-oracle"}
     assert all(0 < row["dice"] <= 1 for row in rows)
+
+
+def test_a_model_is_added_with_the_seed_threads_and_datasets_of_the_run(
+    typed: Typed, here: Path
+) -> None:
+    code, _, err = typed("run", "noc", "-m", "disc", "-d", "drawn", "--limit", 1, "--rounds", 1,
+                         "--seed", 5, "--threads", 2, "--workers", 0, "--out", "r")  # fmt: skip
+    assert code == 0, err
+    code, _, err = typed("run", "noc", "-m", "synthetic-oracle", "--add", "-o", "r",
+                         "--workers", 0)  # fmt: skip
+    assert code == 0, err
+    plan = segmeter.evaluate("synthetic-noisy", out="r", add=True).plan
+    assert (plan.seed, plan.threads, len(plan.segmenters)) == (5, 2, 3)
+    assert plan.datasets == (Spec("drawn"),)
+
+
+def test_the_estimate_is_of_as_many_threads_as_the_run(
+    typed: Typed, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fixed: list[int] = []
+    monkeypatch.setattr("segmeter.engine.estimates.steady_arithmetic", fixed.append)
+    code, _, err = typed("run", "noc", "-m", "disc", "-d", "drawn", "--dry-run", "--threads", 3)
+    assert (code, fixed) == (0, [3]), err
 
 
 def test_the_same_command_resumes_and_another_takes_the_next_number(

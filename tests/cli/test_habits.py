@@ -207,10 +207,12 @@ segmeter.cli.main()
     assert "Traceback" not in done.stderr
 
 
-def test_a_server_is_ended_by_ctrl_c_without_a_complaint(tmp_path: Path) -> None:
-    run_plan(Plan("noc", (Spec("disc"),), (Spec("drawn"),), rounds=1, limit=1), tmp_path / "run")
+@pytest.mark.parametrize("words", ["browse RUN", "models serve --model disc --port 0"])
+def test_a_server_is_ended_by_ctrl_c_without_a_complaint(words: str, tmp_path: Path) -> None:
+    run_plan(Plan("noc", (Spec("disc"),), (Spec("drawn"),), rounds=1, limit=1), tmp_path / "RUN")
     served = subprocess.Popen(
-        [*SEGMETER, "browse", str(tmp_path / "run")],
+        [*SEGMETER, *words.split()],
+        cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -12,10 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, RunConflict
 from segmeter.core.plans import Plan
 from segmeter.engine import Tally, run_plan
+from segmeter.engine.jobs import jobs_of
 from segmeter.engine.scoring import score_run
 from segmeter.models.synthetic import Disc
 from segmeter.runtime.remote_files import Roots
@@ -254,6 +256,15 @@ def test_runs_are_listed_with_what_is_known_of_them(
     assert (first.done, first.jobs, first.errors) == (4, 6, 0)
     assert first.bytes > 1000
     assert "not an object" in found[str(broken)].problem
+    folder = RunFolder(Path(shutil.copytree(halves[0], tmp_path / "deep" / "merged")))
+    job = next(
+        job
+        for job in jobs_of(PLAN, {"drawn": catalogue.datasets.make("drawn")})
+        if job.id in folder.finished()
+    )
+    folder.fail(job, "the error of another run that was merged", "")
+    assert [one.errors for one in list_runs(folder.path)] == [0]
+    shutil.rmtree(folder.path)
     code, out, _ = typed("runs", tmp_path)
     assert code == 0
     assert "4/6" in out

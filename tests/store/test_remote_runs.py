@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import segmeter
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, RunConflict
 from segmeter.core.plans import Plan
@@ -59,7 +60,9 @@ def test_a_report_is_written_to_an_address() -> None:
     run = Run.open(address)
     assert run.differences()
     assert write_sections(run, sections_of(run)) == [f"{address}/report.html"]
-    assert RunFolder(address).place.read("report.html").startswith(b"<!doctype html")
+    segmeter.open_run(address).cost_sheet(objects=100)
+    for page in ("report.html", "cost.html"):
+        assert RunFolder(address).place.read(page).startswith(b"<!doctype html")
 
 
 def test_another_plan_is_refused_there_too(address: str) -> None:

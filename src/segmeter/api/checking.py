@@ -88,13 +88,13 @@ def check(
     >>> bool(segmeter.check("disc")), segmeter.check("mini", limit=2).faults
     (True, ())
     """
-    placed = isinstance(thing, str | Path) and (Path(thing).is_dir() or is_address(thing))
-    if placed and not entry_of_path(str(thing)) and RunFolder(str(thing)).begun:
-        run = Run.open(str(thing))
-        wrong = run.verify()  # reads every file completely
-        sentences = tuple(f"{file}: {why}" for file, why in wrong.items())
-        jobs = len(run.folder.finished())
-        return Check(str(thing), "run", sentences, damaged=wrong, jobs=jobs)
+    thing = str(thing) if isinstance(thing, Path) else thing
+    placed = isinstance(thing, str) and (Path(thing).is_dir() or is_address(thing))
+    if placed and not entry_of_path(thing) and RunFolder(thing).begun:
+        run = Run.open(thing)
+        wrong, jobs = run.verify(), len(run.folder.finished())
+        faults = [f"{file}: {why}" for file, why in wrong.items()]
+        return Check(thing, "run", tuple(faults), damaged=wrong, jobs=jobs)
     if _is_data(thing, for_data := page is not None or limit is not None):
         return _check_data(thing, data, limit, page)
     made = _model(thing, weights)
@@ -162,10 +162,10 @@ def _twin(name: str) -> str:
 
 def _is_data(thing: Any, preferred: bool) -> bool:
     """A dataset, a folder, or the name of a dataset, and of no model unless data is `preferred`."""
-    if not isinstance(thing, str | Path):
+    if not isinstance(thing, str):
         return hasattr(thing, "scenes")
-    plain = str(thing).partition("?")[0]
-    if ".py:" in str(thing) or entry_of_path(plain) is not None:
+    plain = thing.partition("?")[0]
+    if ".py:" in thing or entry_of_path(plain) is not None:
         return False
     return is_own_data(plain) or (
         plain in catalogue.datasets.names() and (preferred or plain not in catalogue.models.names())
@@ -175,11 +175,11 @@ def _is_data(thing: Any, preferred: bool) -> bool:
 def _check_data(
     thing: Any, data: str | Path | None, limit: int | None, page: str | Path | None
 ) -> Check:
-    made, named = thing, isinstance(thing, str | Path)
+    made, named = thing, isinstance(thing, str)
     if named:
-        made = catalogue.datasets.make(dataset_spec(str(thing)), **Roots(data, None).options())
+        made = catalogue.datasets.make(dataset_spec(thing), **Roots(data, None).options())
     found = inspect_dataset(made, limit)
     if page is not None:
         write_page(found, Path(page))
     faults = tuple(f"{scene}: {fault}" for scene, fault in found.faults)
-    return Check(str(thing) if named else found.name, "dataset", faults, found)
+    return Check(thing if named else found.name, "dataset", faults, found)

@@ -32,14 +32,14 @@ def silent(sentence: str) -> None:
     """Ignore a sentence."""
 
 
-def load_model(name: str, weights: str | Path | None = None, **options: Any) -> Any:
+def load_model(name: str | Path, weights: str | Path | None = None, **options: Any) -> Any:
     """Load a model by name.
 
     Parameters
     ----------
     name
-        A name of `list_models()`, or `file.py:name` for a model in a Python file; options may
-        follow a question mark, as in `"mobile-sam?device=cuda"`.
+        A name of `list_models()`, a file of weights, or `file.py:name` for a model in a Python
+        file; options may follow a question mark, as in `"mobile-sam?device=cuda"`.
     weights
         A folder of many models' weights, this model's own folder or file, or a hub id. By default
         `SEGMETER_WEIGHTS`, the cache that `fetch` fills, and the hub's cache are searched.
@@ -57,7 +57,7 @@ def load_model(name: str, weights: str | Path | None = None, **options: Any) -> 
     >>> segmeter.load_model("grabcut").card.name
     'grabcut'
     """
-    spec = Spec.parse(name)
+    spec = Spec.parse(str(name))
     given = Spec(spec.name, {**spec.options, **options})
     return catalogue.models.make(given, **Roots(None, weights).options())
 
@@ -189,7 +189,7 @@ class Dataset:
     def __getitem__(self, key: int | str | slice) -> Scene | list[Scene]:
         if isinstance(key, slice):
             return [self.load(name) for name in self._names[key]]
-        if isinstance(key, int):
+        if not isinstance(key, str):  # also a whole number of NumPy's
             return self.load(self._names[key])
         if key not in self._names:
             first = "".join(f" the first is '{name}'" for name in self._names[:1])
@@ -253,8 +253,9 @@ def scene_of(
 
 
 def as_model(model: Any, weights: str | Path | None = None) -> Any:
-    """A model by name, or an object, function or predictor as a model."""
-    return load_model(model, weights) if isinstance(model, str) else catalogue.adapted_model(model)
+    """A model by name or file, or an object, function or predictor as a model."""
+    named = isinstance(model, str | Path)
+    return load_model(model, weights) if named else catalogue.adapted_model(model)
 
 
 def as_dataset(dataset: Any, data: str | Path | None = None) -> Any:

@@ -46,9 +46,7 @@ class Bar:
             TextColumn("{task.fields[failed]}"),
             console=self._console, disable=quiet or not sys.stderr.isatty(),
         )  # fmt: skip
-        self._failures, self._ended = 0, Event()
-        self._began = self._last_line = self._stepped = monotonic()
-        self.reason = ""
+        self.reason = ""  # why the first job failed
 
     def say(self, sentence: str) -> None:
         """Print a sentence that people should read, such as what was recognised in a folder."""
@@ -56,17 +54,19 @@ class Bar:
             self._print(sentence)
 
     def begin(self, total: int, done: int) -> None:
+        """Start over, for another run too."""
         if self.first:
             self.say(self.first)
         if done:
             left = f"{total - done} left" if done < total else "nothing is left to run"
             self.say(f"resuming: {done} of {total} jobs were done before, {left}")
-        self._before = done
-        self._began = monotonic()
+        self._before, self._failures, self.reason = done, 0, ""
+        self._ended = Event()
+        self._began = self._last_line = self._stepped = monotonic()
         self._bar.start()
         self._task = self._bar.add_task("jobs", total=total, completed=done, rate="", failed="")
         if self._bar.disable and not self._quiet:
-            Thread(target=self._write_lines, daemon=True).start()
+            Thread(target=self._write_lines, args=(self._ended,), daemon=True).start()
 
     def step(self, outcome: Outcome) -> None:
         self._stepped = monotonic()
@@ -86,9 +86,9 @@ class Bar:
             self._last_line = monotonic()
             self._print(self._line(f"{outcome.job}: " if self._every else ""))
 
-    def _write_lines(self) -> None:
+    def _write_lines(self, ended: Event) -> None:
         """Write a line to a log also while a scene takes minutes."""
-        while not self._ended.wait(abs(_EVERY_S)):
+        while not ended.wait(_EVERY_S):
             if monotonic() - self._last_line > _EVERY_S:
                 self._last_line = monotonic()
                 self._print(self._line(""))

@@ -365,15 +365,14 @@ class Run(StoredRun):
         With `by` or `groups` (as in `compare`) the costs of each group follow.
         """
         from segmeter.report.page import render
-        from segmeter.report.writing import page_of, warned
+        from segmeter.report.writing import page_of, warned, written
 
         whole, *split = self._added_sections(_Split(by, groups, objects, hourly_rate))
         kept = [whole, *(replace(s, blocks=_cost_tables(s)) for s in split if _cost_tables(s))]
         made = page_of(self, warned(self, kept))
         page = replace(made, title="Annotation costs", subtitle=made.title)
-        place = Path(self.address) / "cost.html" if out is None else Path(out)
-        write_file(place, render(page).encode())
-        return place
+        place = None if out is None else Path(out)
+        return Path(written(self, "cost.html", render(page), place))
 
     def _report_sections(self, split: _Split) -> list[Section]:
         from segmeter.report.writing import sections_of

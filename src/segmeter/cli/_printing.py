@@ -139,13 +139,7 @@ def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
 
 def print_summary(run: segmeter.Run, as_json: bool, *, reported: bool = False) -> None:
     """Print the results of a run, then where to look further unless a report is written anyway."""
-    try:
-        rows = run.summary()
-    except segmeter.BadInput:
-        rows = []  # every job failed: there is nothing to summarise
-    except segmeter.NotFound as error:
-        print(error, file=sys.stderr)  # the run itself is done
-        rows = []
+    rows = summary_rows(run)
     if as_json:
         print_json({"rows": [asdict(row) for row in rows]})
         return
@@ -163,6 +157,17 @@ def print_summary(run: segmeter.Run, as_json: bool, *, reported: bool = False) -
     say_answer("\n".join(notes))
     for sentence in _closing(run, reported):
         print(printable(sentence))
+
+
+def summary_rows(run: segmeter.Run) -> list[segmeter.SummaryRow]:
+    """The summary of a run that is done; nothing where it has none."""
+    try:
+        return run.summary()
+    except segmeter.BadInput:  # every job failed
+        return []
+    except segmeter.NotFound as error:  # what computes it is not installed
+        print(error, file=sys.stderr)
+        return []
 
 
 def _closing(run: segmeter.Run, reported: bool) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -66,12 +67,9 @@ def serve(
 
     Example: `segmeter models serve --model mobile-sam`
     """
-    server = segmeter.serve(model, host, port, weights=weights)
-    typer.echo(f"{model} at {server.address}; Ctrl-C stops it")
-    try:
+    with segmeter.serve(model, host, port, weights=weights) as server, suppress(KeyboardInterrupt):
+        typer.echo(f"{model} at {server.address}; Ctrl-C stops it")
         server.serve_forever()
-    finally:
-        server.server_close()
 
 
 @group.command()

@@ -81,16 +81,16 @@ def report(
     `segmeter report runs/mine --objects 20000 --hourly-rate 15 --by size`
     """
     if kind not in _FORMATS:
-        names = ", ".join(f"'{name}'" for name in _FORMATS)
-        raise segmeter.BadInput(f"--format '{kind}' is not one of {names}")
+        raise segmeter.BadInput(f"--format '{kind}' is not one of {', '.join(map(repr, _FORMATS))}")
     if as_json:
         split = {} if objects is not None else {"by": by, "groups": groups}
         _refuse_page_options(kind, out=out, **split)
-    if sheet and objects is None:
-        raise segmeter.BadInput("--sheet needs --objects, the number of objects")
+    if objects is None and (sheet or hourly_rate is not None):
+        flag = "--sheet" if sheet else "--hourly-rate"
+        raise segmeter.BadInput(f"{flag} needs --objects, the number of objects")
     opened = segmeter.open_run(run, data=data, cost=cost, goal=goal, trust=trust)
-    chosen: dict[str, Any] = {"by": by, "groups": groups, "objects": objects}
-    chosen["hourly_rate"] = hourly_rate
+    chosen: dict[str, Any] = {"by": by, "groups": groups, "objects": objects,
+                              "hourly_rate": hourly_rate}  # fmt: skip
     costs = [] if objects is None else opened.cost(**chosen)
     if as_json:
         rows = [asdict(row) for row in opened.summary()]

@@ -17,7 +17,7 @@ import segmeter
 from segmeter.api import suites
 from segmeter.api.listing import BenchmarkOptions
 from segmeter.cli import _options as options
-from segmeter.cli._printing import print_json, print_summary, progress_bar, say
+from segmeter.cli._printing import print_json, print_summary, progress_bar, say, summary_rows
 from segmeter.cli.app import Command, Exit, Group, command_group
 
 _SUITE = "zero-shot"
@@ -107,8 +107,9 @@ def run(
     bar = progress_bar()
     if dry_run:
         found = segmeter.estimate_run(
-            model or (), list(dataset), workers=workers, executor=executor, progress=bar, **request
-        )
+            model or (), list(dataset), workers=workers, threads=threads, executor=executor,
+            progress=bar, **request,
+        )  # fmt: skip
         if as_json:
             print_json(found.facts())
         else:
@@ -146,7 +147,7 @@ def zero_shot(
         progress=bar, tell=say, failures="keep",
     )  # fmt: skip
     if as_json:
-        print_json({n: {"rows": [asdict(row) for row in r.summary()]} for n, r in made.items()})
+        print_json({n: {"rows": [*map(asdict, summary_rows(one))]} for n, one in made.items()})
     else:
         for benchmark, one in made.items():
             print(f"{benchmark}\n")

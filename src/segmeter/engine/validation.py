@@ -180,9 +180,10 @@ def _refuse_twins(kind: str, names: Iterable[str]) -> None:
 
 
 _MAY_DIFFER = {"segmenters", "datasets", "fingerprints"}
+_EMPTY = Plan("", (), ())
 _FROM_RUN = (
     *("segmenters", "datasets", "users", "rounds", "measures", "protocols", "options"),
-    *("limit", "sample"),
+    *("limit", "sample", "seed", "threads"),
 )
 
 
@@ -208,11 +209,12 @@ def wider_plan(
 ) -> tuple[Plan, dict[str, Dataset]]:
     """The plan of a run widened by the models, datasets and users of another; its datasets.
 
-    Whatever the request leaves out (datasets, users, rounds, measures, protocols, options) is
+    Whatever the request leaves at its default (datasets, users, rounds, seed, threads and so on) is
     taken from the run. Existing rows stay as they are; added users run on the scenes of the run.
     Benchmarks whose users depend on each other, such as attacks, take no further users.
     """
-    wanted = {name: getattr(held, name) for name in _FROM_RUN if not getattr(asked, name)}
+    left_out = [n for n in _FROM_RUN if getattr(asked, n) == getattr(_EMPTY, n)]
+    wanted = {name: getattr(held, name) for name in left_out}
     filled, _ = complete(replace(asked, **wanted), built)
     apart = isinstance(
         catalogue.benchmarks.make(held.benchmark), capabilities.RunsUsersIndependently

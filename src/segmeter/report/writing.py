@@ -31,12 +31,12 @@ def write_sections(
     also writes `objects.csv`, one line per session.
     """
     if kind == "html":
-        return [_written(run, "report.html", render(page_of(run, sections)), to)]
+        return [written(run, "report.html", render(page_of(run, sections)), to)]
     files = exported(sections, [kind])
     if kind == "csv" and (each := objects_csv(run)) is not None:
         files["objects.csv"] = each
     return [
-        _written(run, f"tables/{name}", text, None if to is None else to / name)
+        written(run, f"tables/{name}", text, None if to is None else to / name)
         for name, text in files.items()
     ]
 
@@ -55,7 +55,7 @@ def answer_of(sections: Sequence[Section]) -> str:
     return "\n".join(re.sub(r"\*\*|`", "", re.sub(r"\s", " ", line)) for line in lines)
 
 
-def _written(run: Run, name: str, text: str, to: Path | None) -> str:
+def written(run: Run, name: str, text: str, to: Path | None) -> str:
     """Write a file into the run, or to the given place; its address."""
     if to is not None:
         write_file(to, text.encode())

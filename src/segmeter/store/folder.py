@@ -344,7 +344,8 @@ def _facts(address: str) -> RunFacts:
         folder = RunFolder.existing(address)
         plan, commands = folder.plan, folder.provenance
         files = [held for where in _INSIDE for held in folder.place.files(where)]
-        done, errors = len(folder.finished()), len(folder.layout("errors").jobs)
+        done = folder.finished()
+        errors = folder.layout("errors").jobs - done  # a merge keeps those of other runs
     except (SegmeterError, OSError) as error:
         return RunFacts(place_of(address).address, problem=str(error))
     noted = [entry["jobs"] for entry in commands if "jobs" in entry]
@@ -354,9 +355,9 @@ def _facts(address: str) -> RunFacts:
         tuple(map(str, plan.segmenters)),
         tuple(map(str, plan.datasets)),
         plan.id,
-        done,
+        len(done),
         noted[-1] if noted else None,
-        errors,
+        len(errors),
         commands[-1]["at"] if commands else "",
         sum(held.bytes for held in files),
         len(files),
