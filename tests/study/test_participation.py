@@ -177,6 +177,23 @@ def test_a_page_of_optional_questions_can_be_skipped(
         assert connection.execute(asked).all() == [("tools", "")]
 
 
+def test_a_form_that_is_sent_twice_is_stored_once(
+    begin: Callable[..., RunningStudy], visit: Any
+) -> None:
+    """As by a double click: both requests are checked before either is stored."""
+    quota = '[[design.quotas]]\nquestion = "experience"\nanswer = "often"\npeople = 1\n'
+    study = begin(plan(more=quota + QUESTIONS))
+    person = visit(study)
+    consent(person)
+    row = study.person(person.http.cookies["segmeter_session"])
+    assert row is not None
+    for _ in range(2):
+        study.respond(row, {"experience": "often", "tools": "a"})
+    with study.database.snapshot() as connection:
+        assert db.count(connection, db.responses.c.person == row["id"]) == 2
+    assert study.person(person.http.cookies["segmeter_session"])["state"] == ""  # type: ignore[index]  # it is there
+
+
 @pytest.mark.parametrize(("question", "answer"), [("experience", "often"), ("tools", "b")])
 def test_a_full_quota_turns_people_away(
     begin: Callable[..., RunningStudy], visit: Any, question: str, answer: str

@@ -151,13 +151,19 @@ class RunningStudy:
         return [] if any(q.name in given for q in wanted) else wanted
 
     def respond(self, person: Row, values: Mapping[str, str]) -> None:
-        """Store answers to a questionnaire, and screen out by them and by quotas."""
-        rows = [
-            {"person": person["id"], "question": name, "at": time.time(), "value": value}
-            for name, value in values.items()
-        ]
+        """Store answers to a questionnaire, and screen out by them and by quotas.
+
+        A form that is sent twice is stored once.
+        """
+        asked = sa.select(db.responses.c.question).where(db.responses.c.person == person["id"])
         with self.database.writing() as connection:
-            state = self._screened(connection, values)
+            given = set(connection.execute(asked).scalars())
+            rows = [
+                {"person": person["id"], "question": name, "at": time.time(), "value": value}
+                for name, value in values.items()
+                if name not in given
+            ]
+            state = self._screened(connection, values) if rows else ""
             if rows:
                 connection.execute(sa.insert(db.responses), rows)
             if state:

@@ -105,7 +105,7 @@ def holds_videos(folder: Path) -> bool:
 def read_sequence(dataset: str, name: str, source: Files, sparse: bool = False) -> Video:
     """A video whose header is read now, its masks and frames when used."""
     where = f"{dataset}/{name}"
-    rate: float | None = 24.0
+    rate: float | None = None  # folders of frames do not state it
     if source.frames.is_file():
         film = VideoFile(source.frames)
         shape, rate, read = film.shape, film.frame_rate, film.frame
