@@ -51,7 +51,7 @@ def run_users(network: Model, volume: Volume, target: Target, users: Sequence[st
         SimulatedSession(target, catalogue.users.make(name), "corrected") for name in users
     ]
     simulate(volume, model.encode(volume), simulated_sessions, 1, judge, seed=1)
-    return model.store.looks
+    return model.store.encodings
 
 
 def seconds(work: Callable[[], Any], on_gpu: bool, repeats: int) -> float:

@@ -125,17 +125,17 @@ def test_names_on_hugging_face_are_those_of_transformers(golden: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stopped", "sentence"),
+    ("content", "sentence"),
     [
         ({"model": "a", "model_ema": "a"}, "2 networks .*'model.mask_decoder.iou_token.weight'"),
         ({"student.": "b", "teacher.": "b"}, "2 networks .*'student.mask_decoder"),
         ({}, "holds no known network"),
     ],
 )
-def test_a_file_with_two_networks_or_none_is_refused(stopped: Any, sentence: str) -> None:
+def test_a_file_with_two_networks_or_none_is_refused(content: Any, sentence: str) -> None:
     one = {"mask_decoder.iou_token.weight": torch.zeros(1, 256)}
     given: dict[str, Any] = {}
-    for key, how in stopped.items():
+    for key, how in content.items():
         given |= {key: one} if how == "a" else {f"{key}{k}": v for k, v in one.items()}
     with pytest.raises(BadWeights, match=sentence):
         checkpoints.unwrap(given, FILE)

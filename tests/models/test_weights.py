@@ -239,10 +239,10 @@ def test_the_digest_of_large_files_is_kept_until_they_change(
     assert weights.fingerprint(file) not in (first, "no digest")
 
 
-@pytest.mark.parametrize("stopped", [{0: torch.zeros(2)}, {"model": [torch.zeros(2)]}])
-def test_a_checkpoint_without_names_is_refused_in_a_sentence(tmp_path: Path, stopped: Any) -> None:
+@pytest.mark.parametrize("content", [{0: torch.zeros(2)}, {"model": [torch.zeros(2)]}])
+def test_a_checkpoint_without_names_is_refused_in_a_sentence(tmp_path: Path, content: Any) -> None:
     found = tmp_path / "a.pth"
-    torch.save(stopped, found)
+    torch.save(content, found)
     with pytest.raises(BadWeights, match="holds no named tensors; use the original checkpoint"):
         weights.named_tensors(found, "model")
     inside = {"model": {"a": torch.ones(1)}, "epoch": 3}

@@ -9,8 +9,8 @@ The click prior predicts where people click from the shape of the error region a
 Depth is the distance to the error region's edge, r the distance to the middle of its box in units
 of the box's sides. The jittering share is moved by a Gaussian in units of the image's
 diagonal, so that some clicks leak over the edge, at most 1 % of the diagonal far: people
-whose clicks fell farther away were not counted. Numbers and their doubt come from the
-statistics of 475 544 real clicks; `docs/clickability.md` describes the fit.
+whose clicks fell farther away were not counted. Numbers and their intervals come from
+the statistics of 475 544 real clicks; `docs/clickability.md` describes the fit.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _LEAST_JITTER = 0.1  # pixels
 def depth_px(inside: npt.NDArray[np.bool_] | npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     """Distance in pixels from every pixel of a region to the nearest one outside, `(H, W)`.
 
-    OpenCV's own roots differ in their last bit from call to call, by where in state a row
-    begins; a square of a distance is a whole number, and its root is the same always.
+    OpenCV's own roots differ in their last bit from call to call, by where in memory a row
+    begins; the square of a distance is a whole number, whose root is always the same.
 
     >>> depth_px(np.array([[0, 0, 0], [0, 1, 1], [0, 1, 1]], np.uint8))[2].tolist()
     [0.0, 1.0, 2.0]

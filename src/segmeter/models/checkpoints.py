@@ -5,7 +5,7 @@ A checkpoint may hold its tensors bare or in a dictionary (`{"model": ...}`, `{"
 Hugging Face. The architecture is read off the names and shapes. Nothing in the file is executed.
 
 `source_name` maps the name of a parameter of our networks to its name in a file, so every tensor of
-a file is either the source of a parameter, known to be unnecessary for images, or an error. Our
+a file is either the source of a parameter, not needed for images, or an error. Our
 prompt encoder, mask decoder and the encoders of the first SAM and of MobileSAM use the names of the
 authors' code; SAM 2's encoder has those of Hugging Face.
 """
@@ -69,38 +69,38 @@ def read_checkpoint(path: Path, model: str = "", *, headers_only: bool = False) 
         Do not read safetensors either: their tensors are names and shapes.
     """
     sizes = weight_files.sizes(path) if headers_only else None
-    stopped: Mapping[str, Any]
+    content: Mapping[str, Any]
     if sizes is not None:
-        stopped = {name: SimpleNamespace(shape=shape) for name, shape in sizes.items()}
+        content = {name: SimpleNamespace(shape=shape) for name, shape in sizes.items()}
     else:
-        stopped = weight_files.read(path, lazily=True)
-    container, prefix, tensors = unwrap(stopped, path)
+        content = weight_files.read(path, lazily=True)
+    container, prefix, tensors = unwrap(content, path)
     if model and any(name.startswith("vision_encoder.") for name in tensors):
         return Checkpoint(path, model, "hub", container, prefix, tensors)
     model, layout = recognise({k: tuple(v.shape) for k, v in tensors.items()}, path)
     return Checkpoint(path, model, layout, container, prefix, tensors)
 
 
-def find_marker(stopped: Mapping[str, Any], marker: re.Pattern[str]) -> list[tuple[str, str]]:
+def find_marker(content: Mapping[str, Any], marker: re.Pattern[str]) -> list[tuple[str, str]]:
     """Container and name of the tensors whose names match a pattern."""
     return [
         (container, name)
-        for container, tensors in _dictionaries(stopped)
+        for container, tensors in _dictionaries(content)
         for name in tensors
         if marker.search(name)
     ]
 
 
 def unwrap(
-    stopped: Mapping[str, Any], path: Path, marker: re.Pattern[str] = _DECODER
+    content: Mapping[str, Any], path: Path, marker: re.Pattern[str] = _DECODER
 ) -> tuple[str, str, dict[str, Any]]:
     """The container and prefix of the one network in a file, and its tensors without the prefix.
 
     A SAM is found by the one tensor that every variant has, `mask_decoder.iou_token.weight`.
     """
-    found = find_marker(stopped, marker)
+    found = find_marker(content, marker)
     if not found:
-        held = [f"'{name}'" for _, tensors in _dictionaries(stopped) for name in tensors]
+        held = [f"'{name}'" for _, tensors in _dictionaries(content) for name in tensors]
         raise BadWeights(
             f"'{path}' holds no known network ({KNOWN}): its tensors are {', '.join(held[:3])}"
             f"{', ...' if held[3:] else ''}; for a network of your own, write a function "
@@ -114,7 +114,7 @@ def unwrap(
         )
     container, name = found[0]
     prefix = marker.sub("", name)
-    whole = dict(_dictionaries(stopped))[container]
+    whole = dict(_dictionaries(content))[container]
     tensors = {k.removeprefix(prefix): v for k, v in whole.items() if k.startswith(prefix)}
     foreign = [k for k in whole if not k.startswith(prefix)]
     if any(k.startswith("detector.") for k in foreign):
@@ -130,9 +130,9 @@ def unwrap(
     return container, prefix, tensors
 
 
-def _dictionaries(stopped: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _dictionaries(content: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The file itself and what lies at most two levels deep, each with its tensors."""
-    places: list[tuple[str, Any]] = [("", stopped)]
+    places: list[tuple[str, Any]] = [("", content)]
     for depth in range(3):
         inner: list[tuple[str, Any]] = []
         for name, held in places:
@@ -326,7 +326,7 @@ def source_name(name: str, layout: Layout, second: bool) -> tuple[str, int | Non
 
 
 def is_unused(name: str) -> bool:
-    """Whether a tensor may be in a file although images need it not, such as video memory.
+    """Whether a tensor may be in a file although images do not need it, such as video memory.
 
     >>> is_unused("memory_attention.norm.weight"), is_unused("mask_decoder.iou_token.weight")
     (True, False)

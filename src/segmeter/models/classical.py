@@ -69,11 +69,11 @@ class GrabCut:
         # The colours' clusters start from OpenCV's own generator.
         cv2.setRNGSeed(0)
         back, front = np.zeros((2, 1, 65))
-        whole = (0, 0, 0, 0)  # not looked at in this mode
+        whole = (0, 0, 0, 0)  # ignored in this mode
         for mode in (cv2.GC_INIT_WITH_MASK, *[cv2.GC_EVAL] * (self.rounds - 1)):
             cv2.grabCut(pixels, labels, whole, back, front, 1, mode)
             found = np.isin(labels, (cv2.GC_FGD, cv2.GC_PR_FGD))
-            if not found.any():  # colours too alike: the last mask that is not empty stands
+            if not found.any():  # colours too alike: keep the last mask that is not empty
                 break
             object_like = found
         return object_like.astype(np.float32)
@@ -90,7 +90,7 @@ class RandomWalker:
     side
         Longest side of the copy it works on, in pixels.
     beta
-        How much the walker shuns edges.
+        Weight of colour differences: the larger, the less the walker crosses edges.
     """
 
     card = ModelCard(

@@ -200,7 +200,7 @@ def _parts(model: Model) -> Iterator[str]:
         yield "the model has no encode(scene)"
 
 
-def _looking_is_pure(trial: _Trial) -> Iterator[str]:
+def _encoding_is_pure(trial: _Trial) -> Iterator[str]:
     if not np.array_equal(trial.before, trial.scene.pixels):
         yield "encode(scene) changes the scene's pixels"
     again = trial.model.encode(trial.scene)
@@ -292,7 +292,7 @@ def _abilities_are_true(trial: _Trial) -> Iterator[str]:
 
 
 _RULES: tuple[Rule, ...] = (
-    _looking_is_pure,
+    _encoding_is_pure,
     _one_prediction_per_request,
     _together_is_one_by_one,
     _same_prediction_always,

@@ -4,11 +4,11 @@ Each is a method: `segment(scene)` gives one result at its settings. Those whose
 one flat partition also have `sweep(scene)`, the same method from fine to coarse settings,
 so that a curve can be drawn; a hierarchy is its own sweep.
 
-Quadtree: the baseline that never looks at the image.
+Quadtree: the baseline that ignores the image.
 
 The frame is halved again and again into 1024 equal boxes, and the lines are numbered by
 the level at which they are drawn, so that joining weaker lines first climbs the tree. A
-measure worth having prefers any segmenter that looks to this one.
+useful measure ranks any segmenter that uses the image above it.
 
 Hierarchies by merging start from a fine partition: a criterion gives the cost of joining two
 neighbours, the cheapest pair is joined until one region is left, and the heights at which regions

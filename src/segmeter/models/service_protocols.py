@@ -197,7 +197,7 @@ class MonaiLabelScene:
         return [MaskPrediction(self._one(request)) for request in requests]
 
     def _sent(self) -> str:
-        """Give the volume to the service; the name of its session there."""
+        """Send the volume to the service; returns the name of its session there."""
         file = ("image.nii.gz", self._nifti(np.asarray(self.scene.pixels, np.float32)))
         reply = self.model.line.call("PUT", "/session/", Form.of({}, {"files": file}))
         if not isinstance(reply, dict) or not isinstance(reply.get("session_id"), str):

@@ -111,7 +111,7 @@ class _Remote:
         self.image = self._sent()
 
     def _sent(self) -> str:
-        """Give the service the image; the name it has there."""
+        """Send the image to the service; returns the name it has there."""
         reply = self.model.line.call("POST", "/image", png(self.scene.pixels))
         if not isinstance(reply, dict) or reply.get("shape") != list(self.scene.shape):
             raise invalid(self.model.address, f"it took the image for {short(reply)}")

@@ -67,7 +67,7 @@ class Segmenting:
         # One prediction at a time. On a CPU predictions do not wait for encoding, which takes ten
         # times as long; on a GPU encoding is short, and captured graphs need the device alone.
         self._answering = threading.Lock()
-        self._looking = self._answering if gpu_names() else threading.Lock()
+        self._encoding = self._answering if gpu_names() else threading.Lock()
         self._ahead = ThreadPoolExecutor(1, thread_name_prefix="encode-ahead")
 
     def prepare(self, batch: str, place: int = 0) -> None:
@@ -194,7 +194,7 @@ class Segmenting:
             if key in self._encoded_scenes:
                 self._encoded_scenes.move_to_end(key)
                 return self._encoded_scenes[key]
-        with self._looking:
+        with self._encoding:
             encoded = self._encoded_scenes.get(key)
             if encoded is None:
                 encoded = self._models[model].encode(self._study.stimuli.shown(scene).scene)

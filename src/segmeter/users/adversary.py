@@ -2,8 +2,9 @@
 
 By gradient is the attack of TETRIS: start at the centre click, take ten steps of Adam against a
 Dice loss with a penalty for leaving the error region, and keep the best click seen that is still a
-fair one. `published` follows the authors' code; `corrected` fixes its flaws: - steps and clicks
-have one frame, and a click is a whole pixel of the image;
+fair one. `published` follows the authors' code; `corrected` fixes its flaws:
+
+- steps and clicks have one frame, and a click is a whole pixel of the image;
 - a click is fair when its pixel is wrong, judged and not clicked before, and its disc lies
   no more than 5 % further out than the start's (the original's allowance compounds);
 - the criterion is IoU of the shown mask, without ignored pixels;

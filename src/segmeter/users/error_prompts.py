@@ -45,8 +45,8 @@ def centre_click(observation: Observation) -> Click | None:
     """A click on the deepest wrong pixel that was not clicked before.
 
     Positive when the false negatives are deeper than the false positives; a tie is a negative
-    click; first in raster order among equally deep pixels. With nothing left, `corrected` is
-    content, while `published` clicks (0, 0) as background, again and again.
+    click; first in raster order among equally deep pixels. With nothing left, `corrected`
+    accepts the mask, while `published` clicks (0, 0) as background in every round.
     """
     return centre_clicks([observation])[0].click
 

@@ -107,7 +107,7 @@ class ClickingGroup(_FromMap):
 @dataclass(frozen=True, slots=True)
 @capable(RepeatsDraws)
 class MapSample(_FromMap):
-    """One click on the target, drawn from its whole clickability map, then content.
+    """One click on the target, drawn from its whole clickability map; then the mask is accepted.
 
     In `published` sample after sample takes the next number of the original's stream, which
     has given `before` numbers to earlier objects of the image.

@@ -41,8 +41,8 @@ class Command:
 def test_a_checkpoint_that_wants_to_run_code_is_refused(tmp_path, old_format):
     trap = tmp_path / "trap"
     file = tmp_path / "model.pth"
-    stopped = {"state_dict": {"a": torch.zeros(1)}, "config": Command(trap)}
-    torch.save(stopped, file, _use_new_zipfile_serialization=not old_format)
+    content = {"state_dict": {"a": torch.zeros(1)}, "config": Command(trap)}
+    torch.save(content, file, _use_new_zipfile_serialization=not old_format)
     with pytest.raises(BadWeights, match=r"it asks for 'posix.mkdir'"):
         containers.read(file)
     assert not trap.exists()
@@ -73,10 +73,10 @@ def test_weights_of_another_variant_name_the_right_one(tmp_path):
         containers.load(file, RITM["ritm-h18"], "ritm-h18")
 
 
-@pytest.mark.parametrize("stopped", [b"", b"hello there", b"PK\x03\x04broken"])
-def test_damaged_files_are_refused_in_one_sentence(tmp_path, stopped):
+@pytest.mark.parametrize("content", [b"", b"hello there", b"PK\x03\x04broken"])
+def test_damaged_files_are_refused_in_one_sentence(tmp_path, content):
     file = tmp_path / "model.pth"
-    file.write_bytes(stopped)
+    file.write_bytes(content)
     with pytest.raises(BadWeights, match=r"damaged or cut short|not opened") as refusal:
         containers.read(file)
     assert "\n" not in str(refusal.value)

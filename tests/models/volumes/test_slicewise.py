@@ -68,12 +68,12 @@ def test_only_slices_with_a_prompt_are_encoded_and_only_once():
     encoded = model.encode(volume())
     assert inner.looked == []
     encoded.predict([Request((Click((2, 5, 5)),)), Request((Click((2, 9, 9)), Click((4, 3, 3))))])
-    assert len(inner.looked) == model.store.looks == 2
+    assert len(inner.looked) == model.store.encodings == 2
     encoded.predict([Request((Click((4, 1, 1)),))])
     model.encode(volume()).predict(
         [Request((Click((2, 5, 5)),))]
     )  # another target, the same stopped
-    assert model.store.looks == 2
+    assert model.store.encodings == 2
 
 
 class Watching(Bright):
@@ -122,7 +122,7 @@ def test_slices_are_dropped_when_the_budget_is_full_and_answers_stay():
     assert len(model.store) == 2
     assert model.store.used_bytes <= 2 << 20
     assert encoded.predict([everywhere])[0].mask() == first
-    assert model.store.looks > 6
+    assert model.store.encodings > 6
 
 
 def test_prompts_are_in_the_slices_they_cross():

@@ -46,7 +46,7 @@ class AutomaticMask:
     point
         The click that made it, `(y, x)` in the image.
     crop
-        Where the model was looking.
+        The crop that the model was given.
     box
         First and last column and row, `x0 y0 x1 y1`, both inside; an empty mask has the
         crop's first pixel.
@@ -112,7 +112,7 @@ def _left(kept: Kept, shape: tuple[int, int], options: Options) -> Kept:
 def _between_crops(
     crops: Sequence[Kept], shape: tuple[int, int], options: Options
 ) -> list[AutomaticMask]:
-    """All crops together; where they overlap, what smaller crops saw stays."""
+    """All crops together; where they overlap, what smaller crops found stays."""
     every = [
         AutomaticMask(
             mask,
@@ -229,7 +229,7 @@ class Automatic:
         return replace(self.model.card, name=f"automatic {name}", summary=about, abilities=takes)
 
     def masks(self, scene: Scene) -> list[AutomaticMask]:
-        """All masks with what is known of them, in the order of the last suppression."""
+        """All masks with their scores, in the order of the last suppression."""
         return generate(self.model, scene, self.options)
 
     def segment(self, scene: Scene) -> Segmentation:

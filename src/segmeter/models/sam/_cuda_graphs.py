@@ -55,7 +55,7 @@ class _Graph:
         self, points: Floats, labels: Labels, masks: Sequence[Tensor], first: Sequence[bool]
     ) -> Decoded:
         """Outputs of a replay, copied so that the next replay does not overwrite them."""
-        self.copied.synchronize()  # the last question has left
+        self.copied.synchronize()  # the previous request has been copied
         tokens = labels.shape[1]
         host = self.host.numpy()
         host[:, : 2 * tokens] = points.reshape(len(points), -1)

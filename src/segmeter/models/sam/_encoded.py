@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from segmeter.models.sam._loading import SamNetwork
 
 HINT_LOGIT = 10.0
-"""How sure a mask given by a person is, in logits."""
+"""Logit of the pixels of a mask hint, negative outside it."""
 
 
 class Choices:

@@ -1,4 +1,4 @@
-"""SegVol: points and a box on a whole CT, once small, then closer where something was found."""
+"""SegVol: points and a box on a whole CT, first made small, then on blocks around the result."""
 
 from __future__ import annotations
 

@@ -121,13 +121,13 @@ class SliceStore:
     The key is the slice as its model sees it, so that no slice uses the embedding of another
     patient, and two protocols with the same preprocessing share it.
 
-    `looks` counts the encodings of slices, for tests and speed tables.
+    `encodings` counts the slices that were encoded, for tests and speed tables.
     """
 
     def __init__(self, budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
         self.used_bytes = 0
-        self.looks = 0
+        self.encodings = 0
         self._kept: OrderedDict[str, EncodedScene] = OrderedDict()
 
     def __len__(self) -> int:
@@ -142,7 +142,7 @@ class SliceStore:
             self._kept.move_to_end(key)
         lacking = {key: place for place, key in enumerate(keys) if key not in found}
         if lacking:
-            self.looks += len(lacking)
+            self.encodings += len(lacking)
             made = dict(zip(lacking, encode(list(lacking.values())), strict=True))
             self._kept |= made
             self.used_bytes += sum(map(_bytes, made.values()))

@@ -312,7 +312,7 @@ class Slicewise:
         return values.round().clip(0, 255).astype(np.uint8)
 
     def encode_slices(self, volume: Volume, slices: Sequence[Prepared]) -> Sequence[EncodedScene]:
-        """Look at slices of a volume, as `seen`, with the inner model."""
+        """Encode slices of a volume, as `seen` gives them, with the inner model."""
         if isinstance(self.inner, EncodesValues):
             return self.inner.encode_values(slices)
         if isinstance(self.inner, EncodesTogether):
