@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.datasets.image_files import has_colour_table, header_size, read_rgb, read_values
+from segmeter.datasets.image_files import (
+    has_colour_table,
+    header_size,
+    image_size,
+    read_rgb,
+    read_values,
+)
 
 SUFFIXES = (".png", ".jpg", ".bmp", ".tiff", ".webp")
 NOISE = np.random.default_rng(7).integers(0, 256, (24, 31, 3), dtype=np.uint8)
@@ -34,11 +40,21 @@ def test_headers_have_height_and_width(suffix):
     assert header_size(WHOLE[suffix]) == (24, 31)
 
 
-def test_a_image_on_its_side_is_turned_upright(tmp_path, photo):
+@pytest.mark.parametrize("suffix", ["png", "jpg", "tif", "webp"])
+def test_an_image_on_its_side_is_turned_upright(tmp_path, photo, suffix):
     exif = Image.Exif()
     exif[0x0112] = 6  # turn by a quarter
-    Image.fromarray(photo).save(tmp_path / "a.jpg", exif=exif, quality=95)
-    assert read_rgb(tmp_path / "a.jpg").shape == (16, 12, 3)
+    path = tmp_path / f"a.{suffix}"
+    Image.fromarray(photo).save(path, exif=exif)
+    assert read_rgb(path).shape == (16, 12, 3)
+    assert image_size(path) == (16, 12)
+
+
+@pytest.mark.parametrize("exif", [b"Exif\0\0", b"Exif\0\0MM\0*\0\0\0\x08\xff\xff\x01\x12"])
+def test_damaged_exif_turns_nothing(tmp_path, photo, exif):
+    Image.fromarray(photo).save(tmp_path / "a.jpg", exif=exif)
+    assert read_rgb(tmp_path / "a.jpg").shape == (12, 16, 3)
+    assert image_size(tmp_path / "a.jpg") == (12, 16)
 
 
 def test_a_grey_image_gets_three_equal_channels(tmp_path, write, photo):

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import io
 import re
+import struct
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8"
 _FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "WEBP")
 _LONGEST = 120
+_ORIENTATION = 0x0112
 _ITK_OBJECT = re.compile(r"^ITK ERROR: \w+\(\w+\): ")
 
 Bytes = npt.NDArray[np.uint8]
@@ -134,13 +136,13 @@ def has_colour_table(path: Path) -> bool:
 
 
 def image_size(path: Path) -> tuple[int, int]:
-    """Height and width in an image's header, before it is turned upright."""
+    """Height and width of an image by its header, turned upright where its EXIF says so."""
     with named_errors(path, "is not a whole image"):
         return header_size(path.read_bytes())
 
 
 def header_size(raw: bytes) -> tuple[int, int]:
-    """Height and width in a file's header; raises if the file is damaged or breaks off."""
+    """Height and width by a file's header, upright; raises if the file is damaged or breaks off."""
     from PIL import Image, UnidentifiedImageError
 
     with warnings.catch_warnings():
@@ -151,6 +153,7 @@ def header_size(raw: bytes) -> tuple[int, int]:
             raise ValueError(f"it is none of {', '.join(_FORMATS)}") from None
         with image:
             size = image.height, image.width
+            size = size[::-1] if _turned(image) else size
             if image.format == "PNG":
                 image.verify()  # the checksums of all chunks, up to the end mark
             elif image.format == "BMP":
@@ -159,6 +162,15 @@ def header_size(raw: bytes) -> tuple[int, int]:
     if raw.startswith(_JPEG) and raw.rfind(b"\xff\xd9") < raw.rfind(b"\xff\xda"):
         raise ValueError("it is truncated")
     return size
+
+
+def _turned(image: Any) -> bool:
+    """Whether EXIF turns an image by a quarter; of a TIFF file Pillow gives the upright size."""
+    if "exif" not in image.info or image.format == "TIFF":
+        return False
+    with suppress(struct.error, LookupError, SyntaxError, TypeError, ValueError):  # damaged EXIF
+        return image.getexif().get(_ORIENTATION) in (5, 6, 7, 8)
+    return False
 
 
 def _head(path: Path) -> bytes:

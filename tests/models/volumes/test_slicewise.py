@@ -72,7 +72,7 @@ def test_only_slices_with_a_prompt_are_encoded_and_only_once():
     encoded.predict([Request((Click((4, 1, 1)),))])
     model.encode(volume()).predict(
         [Request((Click((2, 5, 5)),))]
-    )  # another target, the same stopped
+    )  # another target, the same content
     assert model.store.encodings == 2
 
 
@@ -342,8 +342,8 @@ def petct(tmp_path, names, channel, suffix=""):
         nibabel.save(image, tmp_path / "imagesTr" / f"a_{number:04}.nii.gz")
     labels = nibabel.Nifti1Image((ct > 100).astype(np.uint8), np.eye(4))
     nibabel.save(labels, tmp_path / "labelsTr" / "a.nii.gz")
-    stopped = {"channel_names": dict(enumerate(names)), "labels": {"liver": 1}}
-    (tmp_path / "dataset.json").write_text(json.dumps(stopped))
+    content = {"channel_names": dict(enumerate(names)), "labels": {"liver": 1}}
+    (tmp_path / "dataset.json").write_text(json.dumps(content))
     return VolumeFolder(str(tmp_path), channel=channel).load("a")
 
 

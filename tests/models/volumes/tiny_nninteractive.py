@@ -138,12 +138,12 @@ def write_checkpoint(folder: Path, weights: dict[str, torch.Tensor], *, boxes: b
     }
     dataset = {"channel_names": {"0": "any"}, "labels": {"background": 0, "object": 1}}
     (folder / "fold_0").mkdir(parents=True)
-    for name, stopped in {
+    for name, content in {
         "plans.json": plans,
         "dataset.json": dataset,
         "inference_info.json": settings,
     }.items():
-        (folder / name).write_text(json.dumps(stopped))
+        (folder / name).write_text(json.dumps(content))
     kept = {
         "network_weights": weights,
         "trainer_name": "nnInteractiveTrainer_stub",
