@@ -107,3 +107,10 @@ def test_first_clicks_separate_a_model_that_uses_the_image_from_one_that_does_no
     assert all(tried.followed for tried in good)
     small = first_clicks(catalogue.models.make("disc?radius=1"), "drawn", clicks=1)
     assert max(tried.iou for tried in small) < 0.5
+
+
+def test_one_image_has_differences_without_limits() -> None:
+    found = parity("disc?radius=6", "disc?radius=12", "drawn", limit=1, rounds=2)
+    assert not [line for line in found.lines() if "nan" in line]
+    two = parity("disc?radius=6", "disc?radius=12", "drawn", limit=2, rounds=2)
+    assert any(line.startswith("seconds per click, B minus A: ") for line in two.lines())

@@ -38,6 +38,7 @@ from segmeter.core.sections import (
     Value,
 )
 from segmeter.core.sessions import Judge, Round, Session
+from segmeter.core.wording import signed
 from segmeter.measures.objects import iou
 from segmeter.stats.intervals import Interval, Resampling
 
@@ -124,12 +125,14 @@ class Parity:
         if differ:
             of = f"{len(differ)} of {facts['objects']} objects"
             sentences.append(f"masks differ on {of}, first in round {min(differ.values())}")
-        if (n := self.noc_difference) is not None:
-            interval = f"{n.value:+.2f} clicks [{n.low:+.2f}, {n.high:+.2f}]"
-            sentences.append(f"NoC@90, B minus A: {interval}")
-        s = self.seconds_difference
-        interval = f"{s.value:+.4f} [{s.low:+.4f}, {s.high:+.4f}]"
-        return [*sentences, f"seconds per click, B minus A: {interval}"]
+        gaps = [("NoC@90 (clicks), B minus A: ", self.noc_difference, 2)]
+        gaps.append(("seconds per click, B minus A: ", self.seconds_difference, 4))
+        sentences += [
+            f"{what}{signed(gap.value, digits)} {Value.of(gap).limits(digits)}".strip()
+            for what, gap, digits in gaps
+            if gap is not None
+        ]
+        return sentences
 
     def report(self, to: str | Path) -> Path:
         """Write an HTML page with the numbers and the worst cases."""

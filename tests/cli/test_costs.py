@@ -66,6 +66,15 @@ def test_waiting_decides_the_order_money_and_savings() -> None:
     assert without in answer.text
 
 
+def test_conclusions_about_several_ways_are_corrected_for_their_number() -> None:
+    """Six images have p = 0.031 at least: enough for one way, not for two."""
+    ways = [way("one", 20.0, 3.0, images=6), way("two", 40.0, 5.0, images=6)]
+    for found, conclusion in ((ways[:1], "cheaper than by hand"), (ways, "no significant")):
+        table = cost_section(IDLE, {"made": found}, 100, None, "").blocks[1]
+        assert isinstance(table, Table)
+        assert all(str(row[-1]).startswith(conclusion) for row in table.rows[:-1])
+
+
 def test_few_images_are_refused_with_the_number_needed() -> None:
     ways = [way("one", 20.0, 3.0, images=4, few=True), way("two", 40.0, 5.0, images=4, few=True)]
     ranked = {"made": "two has fewer clicks"}

@@ -14,7 +14,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.sections import Answer, Block, Cell, Column, Note, Section, Table, Value
 from segmeter.core.wording import counted
 from segmeter.stats.annotation_time import CostModel
-from segmeter.stats.comparisons import difference
+from segmeter.stats.comparisons import difference, holm
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic
 
@@ -138,7 +138,8 @@ def cost_section(
     text = (
         "Annotators are paid while they wait for the model: order, money and savings include "
         "waiting. It is assumed that all objects are like those measured; 95 % intervals are of "
-        f"the mean over {' or '.join(units)}. {assumed} {machines(run)}"
+        f"the mean over {' or '.join(units)}, conclusions are Holm-corrected over the ways. "
+        f"{assumed} {machines(run)}"
     ).strip()
     blocks: list[Block] = []
     for title, found in tables.items():
@@ -167,8 +168,8 @@ def _cost_table(
         Column("saved", "% of drawing by hand", 0), Column("conclusion"),
     ]  # fmt: skip
     rows: list[list[Cell]] = []
-    for way in ways:
-        gap, p = way.less(way.by_hand)
+    gaps, p_values = zip(*(way.less(way.by_hand) for way in ways), strict=True)
+    for way, gap, p in zip(ways, gaps, holm(p_values), strict=True):
         cheaper = "cheaper" if (gap.value or 0.0) < 0 else "more expensive"
         pays = f"{cheaper} than by hand" if p < 0.05 else "no significant difference"
         spent = (way.seconds, way.waiting, way.spent)
@@ -195,7 +196,9 @@ def _advice(ways: Sequence[Way], objects: int, rate: float | None, loaded: str, 
         money = best.total.times(factor * rate).text(0)
         told.append(f"at {rate:g} per hour, it costs {money} instead of {hand * rate:.0f}")
     if others and others[0].group.keys == best.group.keys:
-        less, p = best.less(others[0].spent)
+        less, _ = best.less(others[0].spent)
+        same = [way for way in others if way.group.keys == best.group.keys]
+        p = holm([best.less(way.spent)[1] for way in same])[0]
         sure = best.untested or f"{'' if p < 0.05 else 'not '}significant"
         more = less.times(-factor).text(1)
         told.append(f"the next, **{others[0].name}**, takes {more} hours more ({sure})")

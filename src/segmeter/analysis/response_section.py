@@ -21,7 +21,7 @@ from segmeter.core.grouping import grouped
 from segmeter.core.prompts import Click
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.calibration import Stopping, reliability, risk_coverage, stop_at
-from segmeter.stats.intervals import Floats, Resampling
+from segmeter.stats.intervals import Floats, Interval, Resampling, percentiles
 from segmeter.stats.statistics import cards_by_name, comparisons, resampling
 
 _CARDS = cards_by_name(responses.STATISTICS)
@@ -175,11 +175,11 @@ def _line(group: Responses, above: Floats, below: Floats, rounds: int) -> page.L
     with np.errstate(divide="ignore", invalid="ignore"):
         values = sums[0].sum(axis=0) / sums[1].sum(axis=0)
         draws = drawn.totals(sums[0]) / drawn.totals(sums[1])
-    shown = np.flatnonzero(sums[1].sum(axis=0))
-    draws = np.where(np.isnan(draws), values, draws)
-    low, high = np.quantile(draws[:, shown], (0.025, 0.975), axis=0)
-    limits = (low, high) if drawn.clusters > 1 else (None, None)
-    return page.Line(group.model, shown + 1, values[shown], *limits)
+    rows: dict[float, Interval] = {
+        k + 1: percentiles(float(values[k]), draws[:, k], drawn.clusters)
+        for k in np.flatnonzero(sums[1].sum(axis=0)).tolist()
+    }
+    return parts.line_of(group.model, rows)
 
 
 def _calibration(members: Sequence[Responses], where: str) -> list[page.Block]:

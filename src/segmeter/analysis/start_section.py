@@ -39,7 +39,7 @@ def start_sections(
     for card in shown:
         titles = (f"{card.title}: from nothing", "from the mask", "difference")
         columns += [Column(title, card.unit, card.digits) for title in titles]
-        columns.append(Column("p", "", 3))
+        columns.append(Column("p", "uncorrected", 3))
     text = (
         "The same user and model start from a mask instead of from nothing. Masks and objects are "
         "paired one to one with the largest total IoU; an object without a mask starts from "

@@ -152,11 +152,8 @@ class ConceptPairs(Group):
     def _numbers(self, sums: Floats) -> dict[str, Drawn]:
         """Every number that is defined, and in every resample of images; totals `(pairs, 54)`."""
         values = concept_scores(sums.sum(axis=0), self.protocol)
-        drawn, draws = resampling(self), dict[str, Floats]()
-        if drawn.clusters > 1:
-            draws = concept_scores(drawn.totals(sums), self.protocol)
-        known = {name: float(value) for name, value in values.items() if not np.isnan(value)}
-        return {name: (value, draws.get(name, np.empty(0))) for name, value in known.items()}
+        draws = concept_scores(resampling(self).totals(sums), self.protocol)
+        return {n: (float(v), draws[n]) for n, v in values.items() if not np.isnan(v)}
 
     def _results(self, cut: float) -> tuple[PairScore, ...]:
         return tuple(

@@ -12,7 +12,7 @@ from segmeter.benchmarks.rclicks import figures
 from segmeter.benchmarks.rclicks.effects import EFFECTS
 from segmeter.benchmarks.rclicks.statistics import CARDS, ModelFindings, findings
 from segmeter.core import sections as page
-from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.benchmarks import FEWEST_PAIRS, Difference, Results, SummaryRow
 from segmeter.core.grouping import grouped
 from segmeter.core.wording import counted, p_value, signed
 from segmeter.stats.comparisons import holm
@@ -178,7 +178,6 @@ _HARD = (
 )
 
 
-FEWEST_IMAGES = 6  # fewer allow no conclusion about a dataset
 # Tested for every model: the least against the most likely tenth, in clicks and quality.
 _ASKED = ("dgr-noc-ratio", "dgr-auc-all")
 _SURE = "95 % interval "
@@ -200,7 +199,7 @@ def _sentence(f: ModelFindings, p_clicks: float, p_quality: float) -> page.Phras
     model, dataset, _ = f.key
     clicks = ("the least likely tenth of clicks takes ", _more(f.rows["dgr-noc-ratio"]), ".")
     images = len(set(f.trial.clusters))
-    if images < FEWEST_IMAGES:
+    if images < FEWEST_PAIRS:
         opening = f"Whether it matters where people click with **{model}** on {dataset} cannot "
         return page.phrase(f"{opening}be determined from {counted(images, 'image')}: here ", clicks)
     opening = f"With **{model}** on {dataset} it"
