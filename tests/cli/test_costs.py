@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -73,6 +74,22 @@ def test_conclusions_about_several_ways_are_corrected_for_their_number() -> None
         table = cost_section(IDLE, {"made": found}, 100, None, "").blocks[1]
         assert isinstance(table, Table)
         assert all(str(row[-1]).startswith(conclusion) for row in table.rows[:-1])
+
+
+def test_savings_are_a_ratio_whatever_drawing_by_hand_costs() -> None:
+    """The upper limit was 108 %: drawing all by hand varied, and the mean did not follow."""
+    draws = np.random.default_rng(0)
+    hand = draws.uniform(100, 2000, 8)
+    made = way("one", 20.0, 0.0)
+    always = replace(made, by_hand=hand, seconds=0.1 * hand)
+    saved: Any = always.saved
+    assert (saved.value, saved.low, saved.high) == pytest.approx((90, 90, 90))
+    some: Any = replace(made, by_hand=hand, seconds=hand * draws.uniform(0.05, 0.2, 8)).saved
+    assert 80 <= some.low < some.value < some.high <= 95
+    usual: Any = made.saved
+    assert usual.value == pytest.approx(75)
+    gap: Any = made.less(made.by_hand)[0]
+    assert usual.high - usual.low == pytest.approx(100 / 80 * (gap.high - gap.low))
 
 
 def test_few_images_are_refused_with_the_number_needed() -> None:

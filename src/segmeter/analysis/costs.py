@@ -113,8 +113,10 @@ class Way:
     @property
     def saved(self) -> Value:
         """Percent of drawing by hand that is saved, waiting counted; no limits for one image."""
-        hand = float(self.by_hand.mean())
-        return self.less(self.by_hand)[0].times(-100 / hand) if hand else Value(None)
+        if not (hand := float(self.by_hand.mean())):
+            return Value(None)
+        used = float(self.spent.mean()) / hand  # a ratio of means, linearised for its limits
+        return self.less(hand + used * (self.by_hand - hand))[0].times(-100 / hand)
 
 
 def cost_section(

@@ -141,20 +141,21 @@ def _print_costs(costs: list[dict[str, Any]], names: dict[str, str]) -> None:
         title = "; ".join([title, *(str(here[0][k]) for k in same if k in here[0])])
         print(printable(with_titles(title, names)))
         heads = [name for name in here[0] if name not in ("table", *same)]
-        rows = [[with_titles(_amount(row[name]), names) for name in heads] for row in here]
+        rows = [[with_titles(_amount(row[name], name), names) for name in heads] for row in here]
         print_rows([name.replace("_", "\n") for name in heads], rows)
 
 
-def _amount(cell: Any) -> str:
-    """A number over its interval; text as it is."""
+def _amount(cell: Any, name: str) -> str:
+    """A number over its interval, with the decimals of the page; text as it is."""
     if not isinstance(cell, dict):
         return cell or ""
-    value, low, high = (cell[name] for name in ("value", "low", "high"))
+    value, low, high = (cell[key] for key in ("value", "low", "high"))
     if value is None:
         return ""
+    digits = {"money": 0, "saved_percent": 0, "clicks": 2}.get(name, 1)
     known = low is not None and high is not None and low == low
-    ends = (f"{low:,.1f}", f"{high:,.1f}") if known else ("", "")
-    return f"{value:,.1f}" + (f"\n{ends[0]} to {ends[1]}" if ends[0] != ends[1] else "")
+    ends = [f"{end:z.{digits}f}" for end in (low, high)] if known else ["", ""]
+    return f"{value:z.{digits}f}" + (f"\n{ends[0]} to {ends[1]}" if ends[0] != ends[1] else "")
 
 
 def _refuse_page_options(kind: str, **given: object) -> None:

@@ -83,8 +83,8 @@ def _score_folders(
     say_answer("\n".join(left))
     titles = {card.name: card for card in run.benchmark.statistics(run)}
     for row in rows:
-        limits = "" if row.low != row.low else f" ({row.low:.2f} to {row.high:.2f})"
+        limits = "" if row.low != row.low else f" ({row.low:z.2f} to {row.high:z.2f})"
         unit = titles[row.statistic].unit
-        typer.echo(f"{row.model}: {titles[row.statistic].title} {row.value:.2f} {unit}{limits}")
+        typer.echo(f"{row.model}: {titles[row.statistic].title} {row.value:z.2f} {unit}{limits}")
     typer.echo(f"report: {page}")
     return code

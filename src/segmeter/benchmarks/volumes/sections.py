@@ -23,7 +23,6 @@ from segmeter.core.benchmarks import Difference, Group, Results
 from segmeter.core.grouping import grouped
 from segmeter.core.wording import counted
 from segmeter.measures.judging import Surfaces
-from segmeter.stats.annotation_time import waiting_to
 from segmeter.stats.statistics import Statistic, corrected_together, differences_of
 
 Sets = Sequence[Sequence[VolumeSessions]]
@@ -183,11 +182,10 @@ def project_section(run: Results, objects: int, rate: float | None) -> page.Sect
     for members in _sets(found):
         ways = every.setdefault(members[0].dataset, [])
         for group in members:
-            seconds = card.compared(group)
-            assert seconds is not None  # all groups are of volumes
-            waited = waiting_to(group.dice, group.waited, np.zeros(group.size), goal / 100)
+            assert card.values is not None
+            assert card.waiting is not None
             name, hand = f"{group.model}, {typed(group.user)}", cost.per_object + group.by_hand
-            ways.append(Way(name, group, card, seconds, waited, hand))
+            ways.append(Way(name, group, card, card.values(group), card.waiting(group), hand))
         share, _, first = _recommended(members, goal)
         name = f"{first.model}, {typed(first.user)}"
         if name != min(ways, key=lambda way: float(way.spent.mean())).name:
