@@ -71,9 +71,8 @@ class Metric:
             raise BadInput(f"predictions, targets and what to ignore differ in shape: {known}")
         volumes = len(shapes[0]) == 4 and shapes[0][1] != 1
         sides = 3 if volumes else 2
-        judged = mask_measure(self.name, (1.0,) * sides)
-        pairs = zip(*(_masks(one, sides) for one in given), strict=True)
-        found = [judged(*pair) for pair in pairs]
+        judged = mask_measure(self.name)
+        found = [judged(*pair) for pair in zip(*(_masks(g, sides) for g in given), strict=True)]
         self.values += found
         return math.fsum(found) / len(found) if found else math.nan
 
@@ -132,10 +131,10 @@ class MetricCollection:
         made = [Metric(measure) for measure in measures]
         self.metrics: Mapping[str, Metric] = {metric.name: metric for metric in made}
 
-    def update(self, preds: Any, target: Any) -> None:
+    def update(self, preds: Any, target: Any, ignore: Any = None) -> None:
         """Update every metric."""
         for metric in self.metrics.values():
-            metric.update(preds, target)
+            metric.update(preds, target, ignore)
 
     def compute(self) -> dict[str, float]:
         """The means by name."""

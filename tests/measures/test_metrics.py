@@ -11,7 +11,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.measures import Measure, mask_measure
-from segmeter.metrics import Metric
+from segmeter.metrics import Metric, MetricCollection
 
 IDS = ["iou", "dice", "precision", "recall", "boundary-iou"]
 
@@ -131,3 +131,27 @@ def test_a_metric_ignores_pixels_of_measures_in_millimetres_too(name: str) -> No
     batch = [a[None] for a in (prediction, ground_truth, ignore)]
     assert running.update(*batch) == wanted
     assert running.update(batch[0], within[None], batch[2]) == wanted
+
+
+def test_a_metric_in_millimetres_counts_pixels_of_images() -> None:
+    """As the measure itself; it asked for three sides of a voxel."""
+    square, shifted = np.zeros((2, 1, 20, 20))
+    square[:, 5:15, 5:15], shifted[:, 5:15, 8:18] = 1, 1
+    assert Metric("hd95").update(shifted, square) == 3.0
+    assert Metric("nsd").update(square, square) == 1.0
+
+
+@pytest.mark.parametrize("name", ["boundary-iou", "fb-object", "touch-up", "polygon-loss"])
+def test_measures_of_images_refuse_volumes_in_a_sentence(name: str) -> None:
+    """Also where one mask is empty, which scored 0; others failed inside OpenCV."""
+    cube = np.ones((8, 8, 8))
+    for prediction in (cube, 0 * cube):
+        with pytest.raises(BadInput, match=f"'{name}' compares masks of images, not of volumes"):
+            catalogue.measures.make(name)(cube, prediction)
+
+
+def test_a_collection_leaves_out_ignored_pixels() -> None:
+    ground_truth, prediction, ignore = pair(3)
+    both = MetricCollection(["iou", "dice"])
+    both.update(prediction, ground_truth, ignore)
+    assert both.compute()["iou"] == catalogue.measures.make("iou")(ground_truth, prediction, ignore)

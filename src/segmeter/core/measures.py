@@ -64,6 +64,10 @@ class Measure(Generic[Given]):
         pair = [m for name in self.parameters[:2] if isinstance(m := given.get(name), Mask)]
         if len(pair) == 2:
             pair[0].check_frame(pair[1])  # also where one is empty and nothing is compared
+            if len(pair[0].shape) > max(self.dimensions):
+                raise BadInput(
+                    f"'{self.id}' compares masks of images, not of volumes; nsd and hd95 do"
+                )
             ignore = given.get("ignore", args[2] if len(args) > 2 else None)
             judged = [m.area > m.overlap(ignore) if isinstance(ignore, Mask) else m for m in pair]
             filled = sum(map(bool, judged))
