@@ -35,7 +35,7 @@ class Execution(TypedDict, total=False):
     ----------
     workers
         Processes; 0 runs in this one and needs no `if __name__ == "__main__":`, None takes as
-        many as fit.
+        many as fit; on a Ray cluster both do.
     threads
         Threads per worker.
     executor, ray_address

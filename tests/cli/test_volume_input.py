@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import segmeter
+from segmeter.core.errors import BadInput
+
 nibabel = pytest.importorskip("nibabel")
 
 
@@ -278,6 +281,13 @@ def test_label_maps_are_exported_with_the_values_of_the_data(typed: Any, tmp_pat
             assert 2 * both >= 1.8 * (truth == value).sum(), f"{file.name}, value {value}"
     (listed,) = masks.rglob("labels.json")
     assert json.loads(listed.read_text()) == {"labels": {"background": 0, "spleen": 1, "liver": 2}}
+
+
+def test_an_estimate_names_a_volume_whose_target_is_empty() -> None:
+    voxels = np.zeros((6, 16, 16), np.float32)
+    data = segmeter.Dataset.from_arrays([voxels], [np.zeros(voxels.shape, bool)])
+    with pytest.raises(BadInput, match="arrays/000: target 'object' is empty"):
+        segmeter.estimate_run("random-walker", data, benchmark="volumes")
 
 
 def test_an_estimate_of_volumes_is_based_on_their_slices() -> None:

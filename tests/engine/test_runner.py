@@ -19,7 +19,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Prediction, Request
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target
-from segmeter.engine import Tally, run_plan
+from segmeter.engine import Tally, executors, run_plan
 from segmeter.engine.jobs import Outcome
 from segmeter.kernels import threads
 from segmeter.models.synthetic import Disc, Oracle
@@ -152,6 +152,21 @@ def test_kernels_use_the_available_cores_and_the_rows_are_the_same(
     run_plan(PLAN, tmp_path / "run", workers=0)
     assert threads() == 3
     assert rows(tmp_path / "run") == rows(whole)
+
+
+@pytest.mark.parametrize("how", [{"executor": "ray"}, {"address": "auto"}])
+def test_a_cluster_without_a_number_of_workers_has_one_for_each_job(
+    how: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With none, a run waited for ever."""
+    asked: list[int] = []
+    monkeypatch.setitem(
+        executors._OWN, "ray", lambda spec: asked.append(spec.workers) or executors.Inline(spec)
+    )
+    for workers in (0, None, 1):
+        run_plan(replace(PLAN, limit=2), tmp_path / str(workers), workers=workers, **how)
+    jobs = 2 * len(PLAN.segmenters)
+    assert asked == [jobs, jobs, 1]
 
 
 def test_a_finished_run_is_not_done_again(whole: Path) -> None:

@@ -32,7 +32,7 @@ class Estimate:
 
     segmenter: str
     dataset: str
-    scenes: int  # how many there are; each is one job and one look
+    scenes: int  # how many there are, each one job
     rows: float  # of a scene, the mean of those run; a row is one prediction
     seconds: float  # of the first scene, in which much is done for the first time
     later: tuple[float, ...] = ()  # seconds of the scenes after it
@@ -120,6 +120,7 @@ def _trial(
 ) -> tuple[float, int, int, int]:
     """Seconds, rows, bytes and slices of a job; reading ahead hides the reading of its image."""
     scene = datasets[str(job.dataset)].load(job.scene)
+    scene.check()
     tried, share = scene, 1.0
     if isinstance(scene, Volume) and scene.targets and "volume" not in segmenter.card.abilities:
         tried, share = _few_slices(scene)

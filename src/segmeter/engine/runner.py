@@ -69,8 +69,9 @@ def run_plan(
     Parameters
     ----------
     workers, objects
-        Processes, which have no influence on the results; 0 works in this one, as do models,
-        methods and datasets of your own, by the names that the plan uses.
+        Processes, which have no influence on the results; 0 works in this one (on a cluster, in
+        as many as fit), as do models, methods and datasets of your own, by the names that the plan
+        uses.
     again
         Re-run jobs whose model has other weights or other code now.
     add, trust
@@ -89,8 +90,10 @@ def run_plan(
         finished = finished_before(folder, jobs, plan, built, tell, again, added, trust)
         ours = jobs[shard[0] - 1 :: shard[1]]
         left = [job for job in ours if job.id not in finished]
-        if workers is None:
-            workers = len(left) if executor == "ray" or address else default_workers(plan)
+        if executor == "ray" or address:
+            workers = workers or len(left)  # a cluster's own room is the limit
+        elif workers is None:
+            workers = default_workers(plan)
         count = 0 if objects else min(workers, len(left))
         spec = ExecutorSpec(plan, folder.place, built, count, address, prewarmed)
         working = executor_named(executor, spec)
