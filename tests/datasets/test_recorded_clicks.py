@@ -208,9 +208,11 @@ def test_a_previous_mask_is_found_by_its_key(tmp_path: Path) -> None:
     assert previous_mask(tmp_path, key) == pytest.approx(np.array([[0, 1], [0.2, 0]]))
     with pytest.raises(NotFound, match="no previous mask"):
         previous_mask(tmp_path, Key("GrabCut", "../banana1_sam_fn", "banana1", "", "fn"))
-    (tmp_path / "broken.png").write_bytes(b"no image")
-    with pytest.raises(BadInput, match="is not an image"):
-        previous_mask(tmp_path, Key("GrabCut", "broken", "broken", "", "fn"))
+    whole = (tmp_path / "banana1_sam_fn.png").read_bytes()
+    for broken in (b"no image", whole[:-20]):
+        (tmp_path / "broken.png").write_bytes(broken)
+        with pytest.raises(BadInput, match="is not a whole image"):
+            previous_mask(tmp_path, Key("GrabCut", "broken", "broken", "", "fn"))
 
 
 def test_a_split_is_a_list_of_stems(tmp_path: Path) -> None:

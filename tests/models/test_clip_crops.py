@@ -51,10 +51,11 @@ def test_the_crop_is_a_square_around_the_enlarged_box() -> None:
     assert inside.sum() == 40 * 20
     assert np.argwhere(inside).min(axis=0).tolist() == [10, 20]
     assert not crop[~inside].any()
-    whole, _ = masked_crop(PIXELS, mask, side=60, factor=1.5, blank=False)
-    assert whole[~inside].any()
-    corner, _ = masked_crop(PIXELS, Mask.box((60, 80), (0, 0), (8, 8)), side=16, blank=False)
-    assert not corner[0].any()  # beyond the image
+    assert crop[inside].any()
+    _, inside = masked_crop(PIXELS, Mask.box((60, 80), (0, 0), (8, 8)), side=24)
+    # 12 pixels from (-2, -2) on, doubled: what is beyond the image is outside the mask.
+    assert np.argwhere(inside).min(axis=0).tolist() == [4, 4]
+    assert np.argwhere(inside).max(axis=0).tolist() == [19, 19]
     with pytest.raises(BadInput, match="empty mask"):
         masked_crop(PIXELS, Mask.empty((60, 80)))
 

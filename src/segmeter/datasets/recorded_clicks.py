@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound, first_line
 from segmeter.core.prompts import Prompt, round_from_json
-from segmeter.datasets.image_files import named_errors
+from segmeter.datasets.image_files import named_errors, read_colours
 
 COLUMNS = (
     "dataset", "image_stem", "object_stem", "model_type", "click_type", "full_stem", "device",
@@ -185,15 +185,11 @@ def _keys(
 
 def previous_mask(folder: Path, key: Key) -> npt.NDArray[np.float32]:
     """The mask that people saw in a later round, 0..1, from `<full_stem>.png`."""
-    import cv2
-
     path = folder / f"{key.full_stem}.png"
     if Path(key.full_stem).name != key.full_stem or not path.is_file():
         raise NotFound(f"no previous mask '{key.full_stem}.png' in '{folder}'")
-    pixels = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
-    if pixels is None:
-        raise BadInput(f"'{path}' is not an image")
-    return np.asarray(pixels / np.float32(255), dtype=np.float32)
+    grey = read_colours(path)[:, :, 0]
+    return np.asarray(grey / np.float32(255), dtype=np.float32)
 
 
 def read_prompts(path: Path) -> RecordedPrompts:

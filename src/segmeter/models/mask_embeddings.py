@@ -127,12 +127,11 @@ _DEVIATION = (0.26862954, 0.26130258, 0.27577711)
 
 
 def masked_crop(
-    pixels: Pixels, mask: Mask, side: int = 336, factor: float = 1.5, *, blank: bool = True
+    pixels: Pixels, mask: Mask, side: int = 336, factor: float = 1.5
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
     """A square of `side` pixels around the mask's box enlarged by `factor`, and the mask in it.
 
-    Outside the image the square is zero; with `blank` all pixels outside the mask are. In training
-    the factor is uniform in [1, 2] and half of the crops are blanked.
+    Pixels outside the mask are zero.
 
     >>> box = Mask.box((40, 60), (5, 5), (15, 25))
     >>> crop, inside = masked_crop(np.ones((40, 60, 3), np.uint8), box)
@@ -156,8 +155,7 @@ def masked_crop(
     bits[place] = mask.dense()[top:bottom, left:right]
     small = cv2.resize(square, (side, side), interpolation=cv2.INTER_AREA)
     inside = cv2.resize(bits, (side, side), interpolation=cv2.INTER_NEAREST) > 0
-    if blank:
-        small = np.where(inside[..., None], small, 0).astype(np.uint8)
+    small = np.where(inside[..., None], small, 0).astype(np.uint8)
     return np.asarray(small, dtype=np.uint8), np.asarray(inside)
 
 

@@ -383,10 +383,6 @@ class NocChange:
     after: float
     difference: Interval
 
-    @property
-    def significant(self) -> bool:
-        return self.difference.low > 0 or self.difference.high < 0
-
 
 def noc_change(dataset: str, user: str, before: ClickCounts, after: ClickCounts) -> NocChange:
     """Compare two decoders object by object.
