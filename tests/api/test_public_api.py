@@ -101,6 +101,15 @@ def test_the_next_click_is_that_of_the_benchmark() -> None:
     assert segmeter.next_click(truth, truth) is None
 
 
+def test_probabilities_are_no_masks_for_the_next_click() -> None:
+    truth = np.eye(8, dtype=bool)
+    for prediction in (np.full((8, 8), 0.2), np.full((8, 8), np.nan)):
+        with pytest.raises(BadInput, match="compare it with a threshold first"):
+            segmeter.next_click(truth, prediction)
+        with pytest.raises(BadInput, match="compare it with a threshold first"):
+            segmeter.simulate("disc", np.zeros((8, 8, 3), np.uint8), prediction)
+
+
 def test_a_predictor_gives_what_a_session_gives() -> None:
     scene = segmeter.load_dataset("mini")[0]
     predictor = segmeter.Predictor("disc?radius=30")

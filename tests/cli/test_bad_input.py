@@ -19,6 +19,7 @@ import cv2
 import numpy as np
 import pytest
 
+from segmeter.core import catalogue
 from segmeter.store import Run
 
 from ..forking import Interpreter
@@ -192,7 +193,10 @@ def test_repaired_data_is_another_plan(typed: Typed, troubled: Path, tmp_path: P
         (["-m", "disc?radios=3"], "has no option 'radios'; did you mean 'radius'?"),
         (["-m", "nowhere.py:Mine"], "no file 'nowhere.py'"),
         (["-m", "disc", "-u", "center-click"], "did you mean 'centre-click'?"),
-        (["-m", "disc", "--measure", "fb"], "does not compare two masks"),
+        (
+            ["-m", "disc", "--measure", "fb"],
+            "a measure of masks takes (ground_truth, prediction, ignore=None)",
+        ),
         (["-m", "disc", "--weights", "nowhere"], "there is no folder 'nowhere'"),
     ],
 )
@@ -213,6 +217,30 @@ def test_a_python_file_that_cannot_be_run_is_named(
 def test_a_class_that_is_no_model_is_named(refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("class Mine:\n    pass\n")
     assert "or one with card and encode(scene)" in refused("-m", f"{tmp_path / 'mine.py'}:Mine")
+
+
+@pytest.mark.parametrize("source", ["name = 3\n    def next(self, seen, rng): pass", "name = 'a'"])
+def test_a_class_that_is_no_user_is_named(source: str, refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(f"class Mine:\n    {source}\n")
+    sentence = refused("-m", "disc", "-u", f"{tmp_path / 'mine.py'}:Mine")
+    assert "mine.py:Mine' is not a user: a user has a 'name'" in sentence
+
+
+def test_a_measure_without_ignore_is_refused_with_what_it_takes(
+    refused: Refused, tmp_path: Path
+) -> None:
+    lines = ("from segmeter.core.measures import measure", '@measure("two")', "def two(g, p): ...")
+    (tmp_path / "mine.py").write_text("\n".join(lines))
+    sentence = refused("-m", "disc", "--measure", f"{tmp_path / 'mine.py'}:two")
+    catalogue.measures.drop("two")
+    assert "takes (ground_truth, prediction, ignore=None)" in sentence
+
+
+def test_a_file_to_check_is_answered_with_the_models_in_it(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def predict(image, clicks): ...\n")
+    code, _, complaint = typed("check", tmp_path / "mine.py")
+    assert code == 2
+    assert f"is a file; name the model in it: {tmp_path / 'mine.py'}:predict" in complaint
 
 
 def weights_folder(path: Path, name: str) -> Path:

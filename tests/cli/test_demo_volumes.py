@@ -100,6 +100,20 @@ def test_a_log_file_gets_a_line_now_and_then_of_each_run_a_bar_shows(
         assert line in capsys.readouterr().err
 
 
+def test_a_job_that_lasts_raises_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    from types import SimpleNamespace
+
+    from segmeter.api import progress
+
+    bar = progress.Bar(quiet=True)
+    bar.begin(2, 0)
+    bar.step(SimpleNamespace(error="", job="quick"))
+    ended = progress.monotonic()
+    monkeypatch.setattr(progress, "monotonic", lambda: ended + 600)
+    assert bar._line("") == "1 of 2 jobs, about 10.0 minutes left"
+    bar.end()
+
+
 def test_a_log_file_gets_a_line_also_before_the_first_scene_is_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

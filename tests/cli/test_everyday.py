@@ -442,6 +442,19 @@ def test_a_log_of_annotation_becomes_a_cost_model(typed: Typed, here: Path) -> N
     assert typed("clicks", "costs", "r/plan.json")[0] == 2
 
 
+def test_a_run_with_a_user_and_a_measure_of_ones_own_gets_another_measure(
+    typed: Typed, here: Path
+) -> None:
+    """Neither is needed for that, so nothing in their files is executed."""
+    examples = Path(__file__).parents[2] / "examples"
+    words = ("run", "noc", "-m", "disc", "-d", "drawn", "--limit", 1, "--rounds", 1, "-o", "r")
+    user = ("--user", f"{examples}/own_user.py:ShakyHand")
+    measure = ("--measure", "iou", "--measure", f"{examples}/own_measure.py:missed_share")
+    code, _, err = typed(*words, *user, *measure, "--workers", 0)
+    assert code == 0, err
+    assert typed("score", "r", "--measure", "dice")[:2] == (0, "dice: added to 1 job in r\n")
+
+
 def test_the_terminal_gives_the_first_answer_of_a_page(typed: Typed, tmp_path: Path) -> None:
     plan = Plan("noc", (Spec("disc"), Spec("synthetic-noisy")), (Spec("drawn"),), rounds=1, limit=1)
     run_plan(plan, tmp_path / "run", workers=0)

@@ -49,6 +49,16 @@ def test_a_folder_with_an_unusual_name_is_run_and_reported(
     assert code == 0, err
 
 
+def test_the_next_command_of_a_run_with_a_space_in_its_name_can_be_copied(
+    typed: Typed, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    words = ("run", "noc", "-m", "disc", "-d", "data", "-o", "first try", "--rounds", 1)
+    code, out, err = typed(*words)
+    assert code == 0, err
+    assert "rows in first try; next: segmeter report 'first try'" in out
+
+
 @pytest.mark.parametrize("counts", [None, ["a"], [10**30], [0, 9.5], "\x00", {}, [[9]], [9, -1]])
 def test_run_lengths_that_are_none_are_refused_in_a_sentence(
     typed: Typed, tmp_path: Path, counts: Any

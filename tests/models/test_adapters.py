@@ -224,6 +224,9 @@ def test_a_torch_module_is_refused_with_lines_that_work(tmp_path: Path) -> None:
         catalogue.models.make(f"{tmp_path}/net.py:MyNet")
     with pytest.raises(BadInput, match="is a torch module"):
         as_model(torch.nn.Conv2d(3, 1, 1))
+    (tmp_path / "made.py").write_text(f"{NETWORK}\n\nnet = MyNet()\n")
+    with pytest.raises(BadInput, match="'net' is a torch module"):
+        catalogue.models.entry(f"{tmp_path}/made.py:net")
     lines = str(refused.value).partition("\n")[2]
     (tmp_path / "whole.py").write_text(NETWORK + lines)
     made = catalogue.models.make(f"{tmp_path}/whole.py:predict")

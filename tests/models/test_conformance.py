@@ -94,7 +94,7 @@ class _FaultyEncodedScene:
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
-        ("abilities", "a 'text' prompt fails"),
+        ("abilities", "predict fails for a 'text' prompt, which its card or parameters name"),
         ("pixels", "changes the scene's pixels"),
         ("size", "a mask has size"),
         ("state", "do not always give the same prediction"),

@@ -11,7 +11,7 @@ from typing import Any
 from segmeter.api.data_checks import Findings, inspect_dataset, write_page
 from segmeter.api.loading import Tell, as_model, dataset_spec, is_own_data, silent
 from segmeter.core import catalogue
-from segmeter.core.errors import BadInput, NotFound, suggestion
+from segmeter.core.errors import BadInput, NotFound, error_text, suggestion
 from segmeter.model_parity import first_clicks
 from segmeter.models.conformance import check as problems_of
 from segmeter.models.opening import described, entry_of_path
@@ -110,7 +110,7 @@ def check(
         try:
             about += _clicked(made, faults, tell, weights=bool(about))
         except Exception as error:  # noqa: BLE001  a user's model may raise anything
-            faults.append(f"fails on a built-in image: {type(error).__name__}: {error}")
+            faults.append(f"fails on a built-in image: {error_text(error)}")
     return Check(name, "model", tuple(faults), about=tuple(about))
 
 
@@ -148,7 +148,12 @@ def _model(thing: Any, weights: str | Path | None) -> Any:
         return as_model(thing, weights)
     except NotFound as error:
         plain = str(thing).partition("?")[0]
-        if ".py:" in plain or is_address(plain) or plain in catalogue.models.names():
+        if (
+            ".py:" in plain
+            or Path(plain).is_file()
+            or is_address(plain)
+            or plain in catalogue.models.names()
+        ):
             raise
         near = [p.name for p in Path(plain).parent.glob("*")] + catalogue.datasets.names()
         hint = suggestion(Path(plain).name, [*near, *catalogue.models.names()])

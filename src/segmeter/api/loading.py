@@ -348,7 +348,7 @@ def _targets(masks: Any) -> list[Target]:
     """Targets of a mask, a label map or a list of masks."""
     first, *more = arrays = [np.asarray(mask) for mask in listed(masks)]
     if more:
-        return [Target(str(k), Mask.of(mask != 0)) for k, mask in enumerate(arrays, 1)]
+        return [Target(str(k), Mask.of(mask)) for k, mask in enumerate(arrays, 1)]
     values = [value for value in np.unique(first).tolist() if value]
     if len(values) > 1 and not isinstance(masks, list | tuple):
         return [Target(str(value), Mask.of(first == value)) for value in values]

@@ -16,7 +16,7 @@ from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.lockstep import SimulatedSession
 from segmeter.core.lockstep import simulate as run_sessions
 from segmeter.core.masks import Mask
-from segmeter.core.measures import mask_measure
+from segmeter.core.measures import as_array, mask_measure
 from segmeter.core.models import PROTOCOLS, ProtocolName
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 from segmeter.core.scenes import Target
@@ -111,7 +111,7 @@ class Predictor:
         dimensions = len(session.scene.shape)
         prompts: list[Prompt] = [*as_clicks(clicks)]
         prompts += [] if box is None else [_box(box, dimensions)]
-        prompts += [] if mask is None else [MaskHint(Mask.of(np.asarray(mask)))]
+        prompts += [] if mask is None else [MaskHint(Mask.of(as_array(mask)))]
         if isinstance(scribble, Scribble):
             prompts.append(scribble)
         elif scribble is not None:
@@ -217,10 +217,10 @@ def next_click(
     False
     """
     prediction = np.zeros(np.shape(ground_truth), bool) if prediction is None else prediction
-    truth, shown = (Mask.of(np.asarray(mask) != 0) for mask in (ground_truth, prediction))
+    truth, shown = (Mask.of(as_array(mask)) for mask in (ground_truth, prediction))
     if truth.shape != shown.shape:
         raise BadInput(f"ground truth is {truth.shape} but the prediction is {shown.shape}")
-    spared = None if ignore is None else Mask.of(np.asarray(ignore) != 0)
+    spared = None if ignore is None else Mask.of(as_array(ignore))
     with _numbers("clicks are points such as (y, x)", clicks):
         done = tuple(tuple(map(round, click.point)) for click in as_clicks(clicks))
     ((missed, added),) = deepest_sides([(Target("object", truth, ignore=spared), shown, done)])
@@ -275,7 +275,7 @@ def simulate(
     >>> session[0].scores["iou"]
     1.0
     """
-    target = Target("object", Mask.of(np.asarray(mask) != 0))
+    target = Target("object", Mask.of(as_array(mask)))
     scene = scene_of(image, [target], spacing_mm=spacing_mm)
     scene.check()
     check_choice("protocol", protocol, PROTOCOLS)

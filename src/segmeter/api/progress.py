@@ -99,8 +99,9 @@ class Bar:
         total, ours = task.total or 0, task.completed - self._before
         each = (self._stepped - self._began) / max(1, ours)
         failed = f", {self._failures} failed" if self._failures else ""
-        seconds = each * (total - task.completed) - (monotonic() - self._stepped)
-        left = f", about {time_text(max(each, seconds))} left"
+        waited = monotonic() - self._stepped  # jobs that last so long may take as long again
+        seconds = each * (total - task.completed) - waited
+        left = f", about {time_text(max(each, seconds, waited))} left"
         if not ours:
             left = f" after {time_text(monotonic() - self._began)}"
         return f"{name}{task.completed:.0f} of {total:.0f} jobs{failed}{left}"

@@ -6,6 +6,7 @@ import codecs
 import json
 import logging
 import math
+import shlex
 import sys
 import textwrap
 import warnings
@@ -185,7 +186,7 @@ def _closing(run: segmeter.Run, reported: bool) -> list[str]:
         return [*named, f"rows in {out}"]
     costs = any(card.effort == "seconds" for card in run.statistics())
     hint = ["  with --objects N --hourly-rate R: hours and money for N objects"] if costs else []
-    return [*named, f"rows in {out}; next: segmeter report {out}", *hint]
+    return [*named, f"rows in {out}; next: segmeter report {shlex.quote(out)}", *hint]
 
 
 def _print_tables(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -37,5 +38,5 @@ def merge(
         typer.echo(printable(f"{counted(count, 'job')} from {run}"))
     again = f" ({done.twice} of them in several runs, with the same rows)" if done.twice else ""
     joined = f"{counted(done.jobs, 'job')} in {out}{again}"
-    typer.echo(printable(f"{joined}; next: segmeter report {out}"))
+    typer.echo(printable(f"{joined}; next: segmeter report {quote(str(out))}"))
     return code

@@ -56,7 +56,7 @@ def score(
     for name in measure:
         scored[name] = jobs = opened.score(name)
         if not as_json and jobs:
-            typer.echo(f"{name}: {counted(jobs, 'job')} scored in {run}, a model on a scene each")
+            typer.echo(f"{name}: added to {counted(jobs, 'job')} in {run}")
         elif not as_json:
             typer.echo(f"{name}: {run} has it already")
     if as_json:

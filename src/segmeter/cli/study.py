@@ -9,6 +9,7 @@ import webbrowser
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -63,7 +64,7 @@ def new(
         raise segmeter.BadInput(f"'{plan}' exists already; choose another name")
     text = (files("segmeter.study") / "plans" / f"{kind}.toml").read_text("utf-8")
     api.write_file(plan, text.encode())
-    typer.echo(f"wrote {plan}; next: segmeter study check {plan}")
+    typer.echo(f"wrote {plan}; next: segmeter study check {quote(str(plan))}")
 
 
 @study_app.command()
@@ -349,7 +350,7 @@ def report(
     _write_results(study, path, run, simulate or [], weights)
     typer.echo(f"report: {path}")
     if run is not None:
-        typer.echo(f"run: {run}; next: segmeter report {run}")
+        typer.echo(f"run: {run}; next: segmeter report {quote(str(run))}")
 
 
 @study_app.command()

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from segmeter.core.errors import BadInput, NotFound, suggestion
+from segmeter.core.errors import BadInput, NotFound, error_text, suggestion
 from segmeter.core.received_runs import check_chosen
 from segmeter.core.seeds import fingerprint
 
@@ -361,10 +361,11 @@ def _adapted(thing: Any, name: str) -> Callable[..., Any]:
     A function that needs arguments is `predict(image, clicks)` itself, not a maker of models.
     """
     adapters = importlib.import_module(f"{models.room}.adapters")
-    if not callable(thing) or (hasattr(thing, "encode") and not isinstance(thing, type)):
+    made, ready = not isinstance(thing, type), hasattr(thing, "encode")
+    if not callable(thing) or (made and (ready or adapters.is_network(type(thing)))):
         return _always(adapters.as_model(thing, name))
-    if isinstance(thing, type) and not hasattr(thing, "set_image"):
-        if not hasattr(thing, "encode"):
+    if not made and not hasattr(thing, "set_image"):
+        if not ready:
             raise BadInput(adapters.no_model(thing, name))
         return thing
     needed = [
@@ -372,9 +373,9 @@ def _adapted(thing: Any, name: str) -> Callable[..., Any]:
         for p in inspect.signature(thing).parameters.values()
         if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
-    if not isinstance(thing, type) and len(needed) == 2:
+    if made and len(needed) == 2:
         return _always(adapters.as_model(thing, name))
-    if needed and not isinstance(thing, type) and needed[0].name in _IMAGE_NAMES:
+    if needed and made and needed[0].name in _IMAGE_NAMES:
         takes = ", ".join(p.name for p in needed)
         raise BadInput(
             f"'{name}' takes ({takes}); a model function takes (image, clicks), where clicks is a "
@@ -441,7 +442,7 @@ def module_of(path: Path) -> ModuleType:
         exec(compile(source, str(resolved), "exec"), module.__dict__)
     except Exception as error:
         del sys.modules[title]
-        raise BadInput(f"'{path}' cannot be run: {type(error).__name__}: {error}") from error
+        raise BadInput(f"'{path}' cannot be run: {error_text(error)}") from error
     finally:
         sys.path.remove(str(resolved.parent))
         if str(resolved.parent) not in sys.path:

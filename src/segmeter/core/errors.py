@@ -101,14 +101,21 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0][:200] or type(error).__name__
 
 
-def raised_at(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
+    """An error in a line: its kind unless it is segmeter's own, message, line of the user's code.
+
+    >>> error_text(ValueError("too small")), error_text(MemoryError()), error_text(BadInput("no"))
+    ('ValueError: too small', 'MemoryError', 'no')
+    """
+    kind = "" if isinstance(error, SegmeterError) else type(error).__name__
+    return ": ".join(filter(None, (kind, str(error)))) + _raised_at(error)
+
+
+def _raised_at(error: BaseException) -> str:
     """`" (mine.py, line 12)"`: the last line of the user's own code in the traceback of an error.
 
     Lines of segmeter and of installed packages are not theirs to fix; nothing where there is
     no other.
-
-    >>> raised_at(ValueError('never raised'))
-    ''
     """
     ours = Path(__file__).resolve().parents[1]
     for frame in reversed(traceback.extract_tb(error.__traceback__)):

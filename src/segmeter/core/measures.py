@@ -163,7 +163,8 @@ def mask_measure(name: str, spacing_mm: Sequence[float] | None = None) -> MaskMe
         made(square, square, None)
     except (TypeError, AttributeError, ValueError, IndexError) as error:
         raise BadInput(
-            f"measure '{name}' does not compare two masks ({error}); iou and dice do"
+            f"measure '{name}' fails for two masks ({error}); a measure of masks takes "
+            "(ground_truth, prediction, ignore=None)"
         ) from error
     return made
 

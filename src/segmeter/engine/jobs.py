@@ -14,7 +14,7 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Benchmark, Row
 from segmeter.core.capabilities import OnDevice, WithWeights
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, SegmeterError, raised_at
+from segmeter.core.errors import BadInput, SegmeterError, error_text
 from segmeter.core.plans import Job, Plan
 from segmeter.core.rows import Schema, columns_of_measures
 from segmeter.core.scenes import Dataset, Scene
@@ -111,11 +111,9 @@ class Worker:
             self._keep(job, kept, rows, _provenance(job, segmenter, own) | size)
         except (DiskFull, RunRemoved) as error:
             return Outcome(job, str(error), fatal=True)
-        except SegmeterError as error:
-            return Outcome(job, f"{error}{raised_at(error)}", traceback.format_exc())
         except Exception as error:  # noqa: BLE001  one job's failure must not end the others
-            message = f"{type(error).__name__}: {error}{raised_at(error)}"
-            return Outcome(job, message, traceback.format_exc(), retryable=True)
+            again = not isinstance(error, SegmeterError)
+            return Outcome(job, error_text(error), traceback.format_exc(), retryable=again)
         return Outcome(job)
 
     def _keep(self, job: Job, kept: list[Row], rows: list[Row], provenance: dict[str, str]) -> None:

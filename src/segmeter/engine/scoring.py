@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from segmeter.core import catalogue
@@ -38,7 +39,8 @@ def score_run(address: Address, measure: str, roots: Roots, *, trust: bool = Fal
     card = mask_measure(measure)
     name, column = card.id, measure_column(card.id)
     with received(not trust):
-        fresh, datasets = complete(plan, Built(roots), to_run=False)
+        judged = replace(plan, users=(), measures=())  # neither is used again
+        fresh, datasets = complete(judged, Built(roots), to_run=False)
         benchmark = catalogue.benchmarks.make(plan.benchmark)
     if any(plan.fingerprints.get(name) != fresh.fingerprints[name] for name in datasets):
         raise BadInput(

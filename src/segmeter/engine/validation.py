@@ -36,6 +36,10 @@ def complete(plan: Plan, built: Built, *, to_run: bool = True) -> tuple[Plan, di
     if not plan.datasets:
         raise BadInput("no data: name at least one dataset with --dataset")
     users = [catalogue.users.make(spec, **built.roots.options()) for spec in plan.users]
+    for spec, user in zip(plan.users, users, strict=True):
+        if not (isinstance(getattr(user, "name", None), str) and hasattr(user, "next")):
+            needs = "a 'name', which is a text, and a method next(observation, rng)"
+            raise BadInput(f"'{spec}' is not a user: a user has {needs}")
     if to_run:
         _check_segmenters(plan, built, users, benchmark)
     _refuse_twins(plan.kind, map(str, plan.segmenters))

@@ -48,7 +48,7 @@ def as_model(thing: Any, name: str = "") -> Any:
     called = name or getattr(thing, "__name__", type(thing).__name__)
     if callable(getattr(thing, "set_image", None)) and callable(getattr(thing, "predict", None)):
         return PredictorModel(thing, called)
-    if callable(thing) and not isinstance(thing, type) and not _is_network(type(thing)):
+    if callable(thing) and not isinstance(thing, type) and not is_network(type(thing)):
         first = next(iter(inspect.signature(thing).parameters), "")  # image, volume or frames
         if first == "frames":
             from segmeter.models.videos.frame_trackers import FunctionTracker
@@ -76,11 +76,11 @@ def predict(image, clicks):  # uint8 (H, W, 3); [(y, x, positive), ...]
 def no_model(thing: Any, name: str) -> str:
     """Why an object is not a model, and what makes it one; of a torch module the lines to write."""
     made = thing if isinstance(thing, type) else type(thing)
-    if _is_network(made):
+    if is_network(made):
         lines = _NETWORK.format(name=made.__name__)
         return (
-            f"'{name}' is a torch module, which takes tensors; add a function to its file that "
-            f"makes them of image and clicks, and name that (FILE.py:predict), such as:\n{lines}"
+            f"'{name}' is a torch module; add a function that calls it to its file, and name the "
+            f"function instead (FILE.py:predict), for example:\n{lines}"
         )
     return (
         f"'{name}' is not a model: give a function predict(image, clicks), an object with "
@@ -88,7 +88,7 @@ def no_model(thing: Any, name: str) -> str:
     )
 
 
-def _is_network(made: type) -> bool:
+def is_network(made: type) -> bool:
     return any(base.__module__ == "torch.nn.modules.module" for base in made.__mro__)
 
 

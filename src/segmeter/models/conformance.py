@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from segmeter.core.errors import raised_at
+from segmeter.core.errors import error_text
 from segmeter.core.masks import Mask
 from segmeter.core.models import (
     PROTOCOLS,
@@ -53,7 +53,7 @@ def check(model: Model, scene: Scene | None = None) -> list[str]:
     try:
         trial = _Trial(model, scene)
     except Exception as error:  # noqa: BLE001  a user's model may raise anything
-        return [f"encode(scene) raises {_error_text(error)}"]
+        return [f"encode(scene) raises {error_text(error)}"]
     if not callable(getattr(trial.encoded, "predict", None)):
         return ["encode(scene) returns an object without predict(requests)"]
     faults = list(_abilities_are_true(trial))
@@ -64,7 +64,7 @@ def check(model: Model, scene: Scene | None = None) -> list[str]:
         try:
             faults += rule(trial)
         except Exception as error:  # noqa: BLE001  as above
-            faults.append(f"predict(requests) raises {_error_text(error)}")
+            faults.append(f"predict(requests) raises {error_text(error)}")
     return list(dict.fromkeys(faults))
 
 
@@ -78,15 +78,11 @@ def _tracking_faults(model: Model) -> list[str]:
         masks = {0: track.prompt(0, [Click(tuple(n / 2 for n in still.shape))])}
         masks |= dict(track.segment())
     except Exception as error:  # noqa: BLE001  a user's model may raise anything
-        return [f"tracking raises {_error_text(error)}"]
+        return [f"tracking raises {error_text(error)}"]
     if sorted(masks) != list(range(len(video))):
         return [f"segment() gives masks of frames {sorted(masks)} of a video of {len(video)}"]
     sizes = {mask.shape for mask in masks.values()}
     return [] if sizes == {still.shape} else [f"masks have the sizes {sizes}, not {still.shape}"]
-
-
-def _error_text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}{raised_at(error)}"
 
 
 def _returns_predictions(trial: _Trial) -> Iterator[str]:
@@ -94,7 +90,7 @@ def _returns_predictions(trial: _Trial) -> Iterator[str]:
     try:
         found = trial.predictions
     except Exception as error:  # noqa: BLE001  a user's model may raise anything
-        yield f"predict(requests) raises {_error_text(error)}"
+        yield f"predict(requests) raises {error_text(error)}"
         return
     if isinstance(found, np.ndarray) or not isinstance(found, Sequence):
         yield f"predict(requests) returns {_what(found)}; return a list, one prediction each"
@@ -285,10 +281,8 @@ def _abilities_are_true(trial: _Trial) -> Iterator[str]:
             trial.alone[kind] = trial.encoded.predict([Request((prompt,))])
         except Exception as error:  # noqa: BLE001  a user's model may raise anything
             del trial.usable[kind]
-            yield (
-                f"a '{kind}' prompt fails, although the model's card or the parameters of its "
-                f"predict name it: {_error_text(error)}"
-            )
+            named = ", which its card or parameters name" * (kind != "click")
+            yield f"predict fails for a '{kind}' prompt{named}: {error_text(error)}"
 
 
 _RULES: tuple[Rule, ...] = (
