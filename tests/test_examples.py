@@ -76,7 +76,7 @@ def test_a_custom_measure_is_added_later(tmp_path: Path, python: Interpreter) ->
     words = ("run", "noc", "-m", "disc", "-d", "drawn", "--limit", 1, "--rounds", 1, "-o", out)
     typed(python, *words)
     said = typed(python, "score", out, "--measure", "examples/own_measure.py:missed_share")
-    assert "1 job scored" in said
+    assert "added to 1 job" in said
     values = Run.open(out).sql("select missed_share as share from rows").to_pylist()
     assert values
     assert all(0 <= row["share"] <= 1 for row in values)

@@ -364,7 +364,7 @@ def _adapted(thing: Any, name: str) -> Callable[..., Any]:
     made, ready = not isinstance(thing, type), hasattr(thing, "encode")
     if not callable(thing) or (made and (ready or adapters.is_network(type(thing)))):
         return _always(adapters.as_model(thing, name))
-    if not made and not hasattr(thing, "set_image"):
+    if isinstance(thing, type) and not hasattr(thing, "set_image"):
         if not ready:
             raise BadInput(adapters.no_model(thing, name))
         return thing

@@ -247,8 +247,9 @@ def answer(comparison: Comparison, many: bool) -> Answer:
     if len(short) == len(comparison.models):
         counts = ", ".join(f"**{m}** {failures}" for m, failures in short.items())
         goal = _tied(comparison.goals.lead.text)
-        text = f"{'n' if where else 'N'}o model brings half of the objects to {goal}. Objects that never reach it: "
-        return Answer(f"{where}{text}{counts}.", f"{followed} {extent}".strip())
+        text = f"{'n' if where else 'N'}o model brings half of the objects to {goal}. "
+        never = f"{where}{text}Objects that never reach it: {counts}."
+        return Answer(never, f"{followed} {extent}".strip())
     counts = ", ".join(f"{m} ({failures})" for m, failures in short.items())
     warning = f"{counts} {'fails' if len(short) == 1 else 'fail'} on more than half of the objects"
     unsure = comparison.models[0] in short
