@@ -78,7 +78,7 @@ def filled(markdown: str) -> str:
 
 def columns_of(name: str) -> str:
     """The columns of a kind of rows as a table."""
-    rows = [f"| `{c.name}` | {c.kind} | {c.says} |" for c in _SCHEMAS[name].columns]
+    rows = [f"| `{c.name}` | {c.kind} | {c.meaning} |" for c in _SCHEMAS[name].columns]
     return "\n".join(["| column | type | meaning |", "|---|---|---|", *rows])
 
 

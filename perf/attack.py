@@ -24,7 +24,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene
 from segmeter.core.scenes import Image, Scene, Target
 from segmeter.core.users import Observation
-from segmeter.engine.arithmetic import steady_arithmetic
+from segmeter.engine.arithmetic import fix_arithmetic
 from segmeter.users.adversary import Attempt, Direction, follow
 
 COLUMNS = 4
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--model", default="mobile-sam")
     parser.add_argument("--objects", type=int, default=8)
     chosen = parser.parse_args()
-    steady_arithmetic(threads=1)  # as in a run, lest rounding send steps elsewhere
+    fix_arithmetic(threads=1)  # as in a run: rounding could change the steps
     try:
         model = catalogue.models.make(chosen.model, weights=chosen.weights)
         dataset = catalogue.datasets.make("grabcut", data=chosen.data)

@@ -350,7 +350,7 @@ def first_clicks(
         for target in scene.targets:
             made = _rounds(scene, target, encoded, "centre-click", clicks, 0)
             given, mask = made[0].prompts, made[0].mask
-            (y, x) = next(map(round, p.point[-2:]) for p in given if isinstance(p, Click))
+            y, x = next(p.pixel for p in given if isinstance(p, Click))
             inside = x < scene.shape[0] and y < scene.shape[1]
             followed, swapped = bool(mask[y, x]), inside and bool(mask[x, y])
             yield FirstClicks(scene.id, mask, made[-1].scores["iou"], followed, swapped)

@@ -287,7 +287,7 @@ def test_the_estimate_is_of_as_many_threads_as_the_run(
     typed: Typed, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fixed: list[int] = []
-    monkeypatch.setattr("segmeter.engine.estimates.steady_arithmetic", fixed.append)
+    monkeypatch.setattr("segmeter.engine.estimates.fix_arithmetic", fixed.append)
     code, _, err = typed("run", "noc", "-m", "disc", "-d", "drawn", "--dry-run", "--threads", 3)
     assert (code, fixed) == (0, [3]), err
 

@@ -20,7 +20,7 @@ def test_a_prewarmed_process_runs_its_work() -> None:
     waiting = prewarmed._waiting[0].process
     taken = prewarmed.taken(0)
     assert taken.process is waiting
-    taken.tell(Connection.send, "abab")
+    taken.assign(Connection.send, "abab")
     assert taken.pipe.recv() == "abab"
     taken.process.join()
     taken.pipe.close()
@@ -33,7 +33,7 @@ def test_unused_and_dead_workers_are_ended() -> None:
     dead.join()
     taken = prewarmed.taken(0)
     assert taken.process.pid != dead.pid
-    taken.tell(Connection.send, "a")
+    taken.assign(Connection.send, "a")
     assert taken.pipe.recv() == "a"
     prewarmed.stop()
     assert not spare.is_alive()
@@ -62,8 +62,8 @@ def test_torch_is_steadied_when_it_is_imported_and_not_before(
     lines = [
         "import importlib.util, sys",
         "from segmeter.runtime.workers_and_devices import gpu_names",
-        "from segmeter.engine.arithmetic import steady_arithmetic",
-        "gpu_names(); steady_arithmetic(3); steady_arithmetic(1)",
+        "from segmeter.engine.arithmetic import fix_arithmetic",
+        "gpu_names(); fix_arithmetic(3); fix_arithmetic(1)",
         "assert 'torch' not in sys.modules",
         "if importlib.util.find_spec('torch'):",
         "    import torch",
@@ -91,7 +91,7 @@ def count_pages_fetched_again(pipe: Connection) -> None:
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has mallopt")
 def test_freed_memory_of_a_worker_serves_the_next_arrays() -> None:
     taken = PrewarmedWorkers(0).taken(0)
-    taken.tell(count_pages_fetched_again)
+    taken.assign(count_pages_fetched_again)
     first, *later = taken.pipe.recv()
     end_all([taken])
     assert max(later) < first / 10

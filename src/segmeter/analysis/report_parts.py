@@ -113,7 +113,7 @@ DATA: By = {page.Column("data"): lambda row: row.dataset}
 def _varied(rows: Sequence[SummaryRow]) -> By:
     """Columns of dataset and user, each where rows differ in it."""
     by: By = {**DATA, page.Column("user"): lambda row: row.user}
-    return {c: tell for c, tell in by.items() if len({str(tell(row)) for row in rows}) > 1}
+    return {c: cell for c, cell in by.items() if len({str(cell(row)) for row in rows}) > 1}
 
 
 def summary_table(
@@ -144,7 +144,7 @@ def summary_table(
     """
     shown = [m for m in measures if any(row.statistic == m for row in rows)]
     kept = [row for row in rows if row.statistic in shown]
-    told = _varied(kept) if by is None else by
+    varied = _varied(kept) if by is None else by
     groups = grouped(kept, lambda row: row.key)
     lines = {key: {row.statistic: row for row in own} for key, own in groups.items()}
     order = list(lines)
@@ -156,8 +156,8 @@ def summary_table(
         bold = {m: None if best is None else (key, m) in best for m in shown}
         values = (page.Value.of(lines[key].get(m), bold[m]) for m in shown)
         head = page.Label(one.model, protocol=one.protocol)
-        made.append([head, *(tell(one) for tell in told.values()), *values])
-    columns = [page.Column(who), *told, *(measures[m] for m in shown)]
+        made.append([head, *(cell(one) for cell in varied.values()), *values])
+    columns = [page.Column(who), *varied, *(measures[m] for m in shown)]
     return page.Table(name, columns, made, caption, note)
 
 

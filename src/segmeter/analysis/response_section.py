@@ -310,7 +310,7 @@ def _noted(frames: Sequence[page.Frame]) -> list[page.Frame]:
     for number, frame in enumerate(frames, start=1):
         if len(frame.prompts) == 1 and isinstance(frame.prompts[0], Click):
             given.append((number, frame.prompts[0]))
-        wrong = [str(k) for k, c in given if frame.mask[tuple(map(round, c.point))] != c.positive]
+        wrong = [str(k) for k, c in given if frame.mask[c.pixel] != c.positive]
         clicks = "click" if len(wrong) == 1 else "clicks"
         note = f"not obeyed: {clicks} {', '.join(wrong)}" if wrong else ""
         made.append(replace(frame, note=note))

@@ -21,7 +21,7 @@ from segmeter.core.scenes import Image
 from segmeter.core.wording import counted
 from segmeter.datasets.data_roots import images_in
 from segmeter.datasets.image_files import image_size, read_rgb
-from segmeter.engine.arithmetic import caller_state_kept, steady_arithmetic
+from segmeter.engine.arithmetic import caller_state_kept, fix_arithmetic
 from segmeter.models.automatic.generator import AutomaticMask
 from segmeter.report.elements import distinct
 from segmeter.report.images import overlay
@@ -83,7 +83,7 @@ def auto_masks(
     folder.mkdir(parents=True, exist_ok=True)
     found = _Found(folder, model, protocol)
     with caller_state_kept():
-        steady_arithmetic(threads)
+        fix_arithmetic(threads)
         try:
             # The list of all images is called index.
             names = distinct(["index", *(file.stem for file in files)], "-")[1:]

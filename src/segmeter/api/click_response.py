@@ -20,7 +20,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.models import EncodedScene
 from segmeter.core.scenes import Scene, Target
-from segmeter.engine.arithmetic import caller_state_kept, steady_arithmetic
+from segmeter.engine.arithmetic import caller_state_kept, fix_arithmetic
 from segmeter.report.mask_pages import ShownMap, map_page, shift_image
 from segmeter.store.local import write_file
 from segmeter.users.box_prompts import search_boxes
@@ -69,7 +69,7 @@ def click_response_map(
         raise BadInput(f"model '{model}' takes no boxes; leave out --with-boxes")
     here, thing = _chosen(load_dataset(dataset, data), scene, target)
     with caller_state_kept():
-        steady_arithmetic(threads)
+        fix_arithmetic(threads)
         encoded = segmenter.encode(here)
         shown = partial(progress, "clicks")
         found = score_clicks(encoded, thing, stride, shown, boundary=boundary)

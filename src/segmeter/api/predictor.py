@@ -222,7 +222,7 @@ def next_click(
         raise BadInput(f"ground truth is {truth.shape} but the prediction is {shown.shape}")
     spared = None if ignore is None else Mask.of(as_array(ignore))
     with _numbers("clicks are points such as (y, x)", clicks):
-        done = tuple(tuple(map(round, click.point)) for click in as_clicks(clicks))
+        done = tuple(click.pixel for click in as_clicks(clicks))
     ((missed, added),) = deepest_sides([(Target("object", truth, ignore=spared), shown, done)])
     positive = missed.squared > added.squared
     point = missed.point if positive else added.point

@@ -255,8 +255,8 @@ class Results(Protocol):
         """A query over the views `rows` and `errors`, as a pyarrow table.
 
         Where rows are rounds of sessions, `sessions` has one row for each, with lists over its
-        rounds, and answers without reading the parts again.
-        What comes from a run goes in as parameters, `?` or `$name`, never into the text.
+        rounds, which are read from the files only once. Values that come from a run must be
+        parameters, `?` or `$name`, never part of the text.
         """
 
     def columns(self, view: str = "") -> list[str]:

@@ -399,7 +399,7 @@ def _value(text: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    """A value as `parse` reads it back: text that looks like JSON, or parts options, is quoted.
+    """A value as `parse` reads it back: text that looks like JSON, or contains `&`, is quoted.
 
     >>> _text("soft"), _text(2024), _text("2024")
     ('soft', '2024', '"2024"')

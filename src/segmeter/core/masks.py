@@ -1,7 +1,7 @@
 """Masks: the pixels or voxels of an object.
 
-A mask stores the size of its scene but bits only inside the bounding box of its object, so that
-counting, comparing and storing cost what the thing costs, not what the image costs.
+A mask stores bits only inside the bounding box of its object, so that the cost of counting,
+comparing and storing depends on the size of the object, not on that of the image.
 On disk it is run lengths: COCO's for images, those of its box for volumes.
 """
 
@@ -222,7 +222,7 @@ class Mask:
     def from_coco(cls, data: Mapping[str, Any]) -> Mask:
         """Read COCO run lengths, compressed (text or bytes) or plain (a list of whole numbers).
 
-        Sizes are checked before anything is made, and only the thing's own box is.
+        Sizes are checked before memory is allocated, which is only that of the object's box.
         """
         try:
             size, counts = tuple(operator.index(n) for n in data["size"]), data["counts"]

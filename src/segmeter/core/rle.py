@@ -13,7 +13,7 @@ from segmeter.core.errors import BadInput
 Counts = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.bool_]
 MOST_PIXELS = 1 << 28
-"""Pixels an image, or voxels a mask's own box, may claim: five times the largest of TETRIS."""
+"""Most pixels of an image, or voxels of a mask's box: five times the largest image of TETRIS."""
 
 _MOST_CHUNKS = 13  # 65 bits, more than any 64-bit count needs
 _MOST_TEXT = 1 << 23  # characters; what unpacking them takes stays below half a gigabyte
@@ -22,7 +22,7 @@ _MOST_TEXT = 1 << 23  # characters; what unpacking them takes stays below half a
 def to_box(counts: Counts, shape: Sequence[int]) -> tuple[tuple[int, int], Bits]:
     """First pixel and bits of the smallest box around what run lengths of an image hold.
 
-    Nothing larger than that box is made, so a small thing in a claimed giant costs little.
+    Nothing larger than that box is allocated, whatever size the image claims to have.
 
     >>> to_box(np.array([3, 2, 1]), (2, 3))
     ((0, 1), array([[False,  True],
@@ -68,7 +68,7 @@ def to_bits(counts: Counts, shape: Sequence[int]) -> Bits:
 
 
 def check_size(shape: Sequence[int]) -> None:
-    """Refuse a size that no scene has, before anything of it is made.
+    """Refuse a size that no scene has, before memory is allocated for it.
 
     >>> check_size((480, 640))
     """

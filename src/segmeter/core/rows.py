@@ -1,7 +1,7 @@
 """Rows: the columns that a run stores for every session or detection.
 
-A benchmark declares the schema of its rows: names, types and key. Parts are written with the
-declared types, so that a column keeps its type in a job without values for it.
+A benchmark declares the schema of its rows: names, types and key. Job files have the declared
+types, so that a column keeps its type in a job without values for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SESSION_KEY = (*JOB_KEY, "target", "user", "protocol", "round")
 """Columns that identify a row of a session."""
 
 SHARES = ("iou", "boundary_iou")
-"""Columns that hold shares of one wherever they stand; a row with another number is made up."""
+"""Columns of numbers from 0 to 1 in every benchmark; a row with another number is invalid."""
 
 RESPONSES = (
     *("prompts_given", "prompts_obeyed", "earlier_clicks", "earlier_kept", "earlier_undone"),
@@ -51,7 +51,7 @@ class Column:
 
     name: str
     kind: Kind
-    says: str = ""
+    meaning: str = ""
     fact: bool = False
 
 

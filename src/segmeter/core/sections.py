@@ -2,7 +2,7 @@
 
 A benchmark returns sections and never writes HTML; `segmeter.report` draws them, as one
 page, and as CSV, Markdown and LaTeX where a block is a table. Texts are plain: a blank
-line parts paragraphs, `` `code` `` and ``**strong**`` are the only marks.
+line separates paragraphs, `` `code` `` and ``**strong**`` are the only marks.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Table:
         >>> Table.of("squares", [2, 3], sides).rows
         [[2, 4], [3, 9]]
         """
-        rows = [[tell(record) for tell in columns.values()] for record in records]
+        rows = [[cell(record) for cell in columns.values()] for record in records]
         return cls(name, list(columns), rows, caption, note)
 
 

@@ -1,4 +1,4 @@
-"""Arithmetic that is the same in every run: settings that change digits are fixed at the start."""
+"""Reproducible arithmetic: settings that change the last digits are fixed at the start of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from segmeter.kernels import set_threads, threads
 
-_at_import: dict[str, Any] = {}  # torch's state when it was imported under a fixed arithmetic
+_at_import: dict[str, Any] = {}  # torch's state right after the hook's import
 
 
 @contextmanager
@@ -29,13 +29,13 @@ def caller_state_kept() -> Iterator[None]:
     finally:
         cv2.setNumThreads(opencv_threads)
         set_threads(kernel_threads)
-        _forget_import()
+        _remove_hook()
         torch = sys.modules.get("torch")
         if torch is not None:
             _restore(torch, before or _at_import)
 
 
-def steady_arithmetic(threads: int) -> None:
+def fix_arithmetic(threads: int) -> None:
     """Fix what changes digits: the number of threads, and a GPU's ten-bit float32.
 
     Torch is set up only if it is imported, since classical segmenters do not need it.
@@ -43,15 +43,15 @@ def steady_arithmetic(threads: int) -> None:
     import cv2
 
     cv2.setNumThreads(threads)
-    _forget_import()
+    _remove_hook()
     if "torch" in sys.modules:
-        _steady(sys.modules["torch"], threads)
+        _fix(sys.modules["torch"], threads)
     else:
-        sys.meta_path.insert(0, _AtImport(threads))
+        sys.meta_path.insert(0, _ImportHook(threads))
 
 
-def _forget_import() -> None:
-    for earlier in [finder for finder in sys.meta_path if isinstance(finder, _AtImport)]:
+def _remove_hook() -> None:
+    for earlier in [finder for finder in sys.meta_path if isinstance(finder, _ImportHook)]:
         sys.meta_path.remove(earlier)
 
 
@@ -77,29 +77,29 @@ def _restore(torch: Any, state: Mapping[str, Any]) -> None:
         torch.cuda.set_rng_state_all(state["random on GPUs"])
 
 
-def _steady(torch: Any, threads: int) -> None:
+def _fix(torch: Any, threads: int) -> None:
     torch.set_num_threads(threads)
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_tf32 = False
 
 
-class _AtImport(MetaPathFinder):
-    """Steadies torch as soon as its import is through."""
+class _ImportHook(MetaPathFinder):
+    """Sets torch up right after it is imported."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self._asking = False
+        self._finding = False
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name != "torch" or self._asking:
+        if name != "torch" or self._finding:
             return None
-        self._asking = True  # the others
+        self._finding = True  # let the other finders find it
         try:
             spec = importlib.util.find_spec(name)
         finally:
-            self._asking = False
+            self._finding = False
         if spec is None or spec.loader is None:
             return None
         run = spec.loader.exec_module
@@ -107,7 +107,7 @@ class _AtImport(MetaPathFinder):
         def exec_module(module: ModuleType) -> None:
             run(module)
             _at_import.update(_torch_state(module))
-            _steady(module, self.threads)
+            _fix(module, self.threads)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # of this import alone
         return spec

@@ -15,7 +15,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.plans import Job, Plan, display_names
 from segmeter.core.scenes import Dataset, Scene, Volume
 from segmeter.core.wording import counted
-from segmeter.engine.arithmetic import steady_arithmetic
+from segmeter.engine.arithmetic import fix_arithmetic
 from segmeter.engine.jobs import Built, Objects, jobs_of
 from segmeter.engine.runner import default_workers
 from segmeter.engine.validation import complete
@@ -72,7 +72,7 @@ def run_some(
     titles = display_names(filled.datasets)
     found = []
     for spec in filled.segmenters:
-        steady_arithmetic(filled.threads)
+        fix_arithmetic(filled.threads)
         start = perf_counter()
         segmenter = built.segmenter(filled.kind, spec)
         loading = perf_counter() - start

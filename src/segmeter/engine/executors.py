@@ -1,4 +1,4 @@
-"""Executors: where jobs are done. Three verbs: submit a job, take finished ones, stop."""
+"""Executors: run jobs in this process, in worker processes or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def check_shared(spec: ExecutorSpec) -> None:
 
 
 class Inline:
-    """Works in this very process: for tests, notebooks and objects that cannot travel."""
+    """Runs jobs in this process: for tests, notebooks and objects that cannot be pickled."""
 
     def __init__(self, spec: ExecutorSpec) -> None:
         self._worker = Worker(spec.plan, spec.run, spec.built, usable_cores())
@@ -129,7 +129,7 @@ class Local:
 
     def _start(self, slot: int) -> _Worker:
         process = self._waiting.taken(slot)
-        process.tell(_work, *self._given)
+        process.assign(_work, *self._given)
         return _Worker(process)
 
     @property
@@ -153,7 +153,7 @@ class Local:
         end_all([worker.own for worker in self._workers])
 
     def _receive(self, worker: _Worker) -> Outcome:
-        """A worker's report, or, if it died, the loss of the job it was at."""
+        """The outcome that a worker sent, or, if it died, the failure of its current job."""
         with suppress(EOFError, ConnectionResetError):
             outcome: Outcome = worker.own.pipe.recv()
             worker.jobs.remove(outcome.job)
@@ -170,7 +170,7 @@ class Local:
 
 
 def _work(pipe: Connection, plan: Plan, run: Address | Place, roots: Roots, cores: int) -> None:
-    """A worker's life: take jobs, read ahead, report."""
+    """The loop of a worker process: receive jobs, read their scenes ahead, send outcomes."""
     worker = Worker(plan, run, Built(roots), cores)
     jobs: deque[Job] = deque()
     while True:

@@ -18,7 +18,7 @@ from segmeter.core.errors import BadInput, SegmeterError, error_text
 from segmeter.core.plans import Job, Plan
 from segmeter.core.rows import Schema, columns_of_measures
 from segmeter.core.scenes import Dataset, Scene
-from segmeter.engine.arithmetic import steady_arithmetic
+from segmeter.engine.arithmetic import fix_arithmetic
 from segmeter.engine.provenance import library_versions, parameter_count
 from segmeter.kernels import set_threads
 from segmeter.runtime.fingerprints import object_fingerprint, source_fingerprint
@@ -154,13 +154,13 @@ class Worker:
             if self._segmenter is not None:
                 self.built.release(self._segmenter)
             self._segmenter = spec
-            steady_arithmetic(self.plan.threads)
+            fix_arithmetic(self.plan.threads)
             set_threads(max(self.plan.threads, self.cores))
         return self.built.segmenter(self.plan.kind, spec)
 
 
 def jobs_of(plan: Plan, datasets: dict[str, Dataset]) -> list[Job]:
-    """All jobs, subject by subject, so that a worker seldom changes its model."""
+    """All jobs, model by model, so that a worker seldom changes its model."""
     return [
         Job(segmenter, spec, scene)
         for segmenter in plan.segmenters

@@ -131,7 +131,7 @@ class RayExecutor:
         self._make = ray.remote(concurrency_groups={"protocol": 1}, **share)(_Actor)
         self._losses: Counter[str] = Counter()
         self._again: deque[Job] = deque()
-        self._slots = [self._seat() for _ in range(min(places, spec.workers))]
+        self._slots = [self._start() for _ in range(min(places, spec.workers))]
 
     @property
     def room(self) -> int:
@@ -161,7 +161,7 @@ class RayExecutor:
         if self._ours:
             ray.shutdown()
 
-    def _seat(self) -> _Slot:
+    def _start(self) -> _Slot:
         actor = self._make.remote(*self._given)
         return _Slot(actor, actor.begin.remote(__version__))
 
@@ -183,7 +183,7 @@ class RayExecutor:
         with suppress(RayError):
             ray.kill(slot.actor)
         jobs = [job for job, _ in slot.jobs]
-        self._slots[self._slots.index(slot)] = self._seat()
+        self._slots[self._slots.index(slot)] = self._start()
         if not jobs:
             return []
         self._losses[jobs[0].id] += 1

@@ -90,12 +90,12 @@ def _salvage(folder: RunFolder, tell: Callable[[str], None]) -> None:
 
 
 def _stale(
-    parts: Sequence[tuple[Job, Mapping[str, str]]], plan: Plan, built: Built
+    finished: Sequence[tuple[Job, Mapping[str, str]]], plan: Plan, built: Built
 ) -> list[tuple[Job, tuple[str, str, str]]]:
     """Job files made with other weights or code: what differs, then, now."""
     now: dict[int, dict[str, str]] = {}  # by model, of which all jobs share one
     found = []
-    for job, provenance in parts:
+    for job, provenance in finished:
         if id(job.segmenter) not in now:
             now[id(job.segmenter)] = _made_of(job.segmenter, plan, built)
         for what, today in now[id(job.segmenter)].items():

@@ -102,7 +102,7 @@ def run_plan(
             if add:
                 folder.place.put("plan.json", plan.to_json().encode())
             folder.sign({**command_entry(), "jobs": len(jobs), "jobs_left": len(left)})
-            done, failed = _play(left, before, folder, working, progress, tell)
+            done, failed = _run_jobs(left, before, folder, working, progress, tell)
         finally:
             working.stop()
     return Tally(done, before, failed)
@@ -140,7 +140,7 @@ def default_workers(plan: Plan) -> int:
     return max(1, min(4, usable_cores() // plan.threads))
 
 
-def _play(
+def _run_jobs(
     left: list[Job],
     before: int,
     folder: RunFolder,

@@ -28,7 +28,7 @@ from pickle import PickleError
 from typing import Any
 
 UNKNOWN = "unknown"
-"""Stands for a fingerprint that cannot be computed; it equals none, not even itself."""
+"""The fingerprint of an object whose state is not accessible; never counted as unchanged."""
 
 _MOST_FILES = 1000  # of a folder that an option names
 _WRITERS = frozenset(

@@ -7,7 +7,7 @@ import re
 
 from segmeter.core.errors import BadInput
 
-_BLOT = "***"
+_REDACTED = "***"
 # `ftp://user:password@host`; a password may hold what it should not, such as a slash.
 _IN_ADDRESS = re.compile(r"(?<=://)(?:[^/\s'\":]*:(?!\d+/)[^\s'\"]*|[^/\s'\"]*)(?=@)")
 # `?key=...&secret=...`, signed addresses, and the same words as options.
@@ -20,7 +20,7 @@ _SECRET_NAME = re.compile(
     r"(?i)(secret|password|passwd|token|credential|(?:access|account|api)_?key)"
 )
 _FSSPEC_NAME = re.compile(r"(?i)fsspec_\w+_(key|secret|token|password|username)")
-_SHORT = 8  # a value of fewer letters is no key, and would blot out half a text
+_SHORT = 8  # shorter values are hardly keys, and replacing them would garble the text
 
 
 def redacted(text: str) -> str:
@@ -37,8 +37,8 @@ def redacted(text: str) -> str:
         if len(value) >= _SHORT and (_SECRET_NAME.search(name) or _FSSPEC_NAME.fullmatch(name))
     }
     for value in sorted(known, key=lambda value: (-len(value), value)):
-        text = text.replace(value, _BLOT)
-    return _AS_OPTION.sub(rf"\1\2{_BLOT}", _IN_ADDRESS.sub(_BLOT, text))
+        text = text.replace(value, _REDACTED)
+    return _AS_OPTION.sub(rf"\1\2{_REDACTED}", _IN_ADDRESS.sub(_REDACTED, text))
 
 
 def refuse_credentials(address: str) -> None:

@@ -106,7 +106,7 @@ class Process:
         theirs.close()
         return cls(process, ours)
 
-    def tell(
+    def assign(
         self,
         work: Callable[Concatenate[Connection, Given], None],
         *args: Given.args,

@@ -1,4 +1,4 @@
-"""Compaction: many small files become few large ones, safe against a kill at any moment.
+"""Compaction: many small files become few large ones; a kill at any moment loses nothing.
 
 The compacting process holds the lock. A compacted file is written completely before the files it
 was made of are removed. Until then jobs are in two files and are read from one of them, so no row
@@ -103,7 +103,7 @@ def salvage(folder: RunFolder, name: str) -> set[str]:
     except BadInput:
         folder.place.remove(f"jobs/{name}")
         return set()
-    good = [job for job in readable_jobs(compacted, file) if _true(job)]
+    good = [job for job in readable_jobs(compacted, file) if _own_rows(job)]
     put_jobs(folder, "jobs", good, [name])
     return {job for job, _ in compacted.jobs} - {job.id for job in good}
 
@@ -172,14 +172,14 @@ def _kind(file: DataFile, content: bytes) -> tuple[str, str] | None:
         return None
     model, dataset, _ = job_of(job.table) or ("", "", "")
     named = compacted_name(model, dataset, b"").rpartition("-")[0]
-    return (named, str(job.layout)) if _true(job) else None
+    return (named, str(job.layout)) if _own_rows(job) else None
 
 
 def _compacted_kind(file: CompactedFile) -> tuple[str, str]:
     return file.name.rpartition("-")[0], str(file.schema.remove_metadata())
 
 
-def _true(job: JobRows) -> bool:
+def _own_rows(job: JobRows) -> bool:
     """Whether rows belong to the job of their file name."""
     found = job_of(job.table)
     return found is not None and fingerprint(*found, size=10) == job.id

@@ -2,7 +2,7 @@
 
 RUN/plan.json          what was to be run
 RUN/provenance.json    every command that worked on it, and on what machine
-RUN/jobs/JOB.parquet  the rows of one finished job
+RUN/jobs/JOB.parquet   the rows of one finished job
 RUN/jobs/compacted-MODEL+DATA-CONTENT.parquet  the rows of many, once there are many
 RUN/errors/JOB.parquet the error row of a job that failed, compacted in the same way
 RUN/quarantine/JOB.parquet  damaged files
@@ -141,7 +141,7 @@ class RunFolder:
     ) -> None:
         """Store a finished job's rows; an earlier error of it is removed.
 
-        Rows and an error of it that lie in compacted files are to be unpacked before.
+        What compacted files hold of the job must be extracted before (`compaction.extract`).
         """
         self.place.put(f"jobs/{job.id}.parquet", encode(rows, provenance, schema))
         self.place.remove(f"errors/{job.id}.parquet")
@@ -182,7 +182,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Only one command at a time may write here; `check_lease` verifies that it still may."""
+        """Hold the lock of the run, so that no other command writes; `check_lease` verifies it."""
         with self.place.lease() as self._lease:
             yield
 

@@ -109,7 +109,7 @@ def _entry(holder: str) -> bytes:
 
 
 def _held(place: RemotePlace) -> dict[str, Any]:
-    """The existing lease; None if it cannot be read."""
+    """The existing lease; empty if there is none or it cannot be read."""
     try:
         entry = json.loads(place.read(LEASE, _SHORT))
     except (FileNotFoundError, ValueError, RecursionError):
@@ -119,7 +119,7 @@ def _held(place: RemotePlace) -> dict[str, Any]:
 
 
 def _over(entry: dict[str, Any]) -> bool:
-    # A time far ahead is a clock gone wrong or a forgery, and would bar the run for ever.
+    # A time far ahead comes from a wrong clock or a forged file; it would lock the run for ever.
     if not time.time() < entry["until"] < time.time() + 10 * _SECONDS:
         return True
     return entry.get("machine") == socket.gethostname() and not _alive(entry.get("process"))

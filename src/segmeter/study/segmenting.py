@@ -24,7 +24,7 @@ from segmeter.core.prompts import Click
 from segmeter.core.rle import of_bits
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sessions import Judge, Round, Session
-from segmeter.engine.arithmetic import steady_arithmetic
+from segmeter.engine.arithmetic import fix_arithmetic
 from segmeter.measures.judging import judge_by
 from segmeter.runtime.workers_and_devices import gpu_names
 from segmeter.study import database as db
@@ -55,7 +55,7 @@ class Segmenting:
     def __init__(self, study: RunningStudy, weights: Path | None = None) -> None:
         # One thread, as in a run: the same digits, and less contention on a busy server
         # (105 instead of 485 ms per click, perf/study_interact.py).
-        steady_arithmetic(threads=1)
+        fix_arithmetic(threads=1)
         self._study = study
         judge_by((*MEASURES, *VOLUME_MEASURES))  # imports them before there are several threads
         self._models: dict[str, Model] = {
