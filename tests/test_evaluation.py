@@ -48,7 +48,7 @@ def test_a_function_on_a_folder_in_one_protocol(
     assert "bright" in repr(run)
     assert "<td>bright</td>" in run._repr_html_()
     assert run.report().is_file()
-    assert "NoC90" in run.table()
+    assert "NoC@90" in run.table()
 
 
 def test_users_and_measures_may_be_objects(tmp_path: Path) -> None:

@@ -161,6 +161,7 @@ SQUARE[4:12, 5:14] = True
         (lambda run: run.cost(10, "15"), "--hourly-rate must be an amount per hour, not '15'"),
         (lambda run: run.gate("iou@1 wrose"), "--fail-if 'iou@1 wrose' is not understood"),
         (lambda run: run.figure("f.png", "x"), "the run has no measure 'x'"),
+        (lambda run: run.table(columns="noc@9"), "the run has no statistic .noc@9."),
     ],
 )
 def test_arguments_of_a_wrong_type_or_value_are_refused_in_a_sentence(

@@ -141,11 +141,15 @@ def test_the_limits_of_a_ratio_are_values_of_resamples() -> None:
 def test_the_paper_table_has_the_clicks_to_the_given_goals() -> None:
     eighty: Any = KeptRun("noc", {"goal": "80"})
     titles = [column.title for column in paper_table(eighty).columns]
-    assert {"NoC80", "NoF80"} <= set(titles)
-    assert "NoC85" not in titles
+    assert {"NoC@80", "NoF@80"} <= set(titles)
+    assert "NoC@85" not in titles
     three: Any = KeptRun("noc", {"goal": "80,85,90"})
-    assert {"NoC80", "NoC85", "NoC90"} <= {c.title for c in paper_table(three).columns}
+    assert {"NoC@80", "NoC@85", "NoC@90"} <= {c.title for c in paper_table(three).columns}
     assert "80 %, 85 % and 90 % IoU" in paper_table(three).caption
+    dice: Any = KeptRun("noc", {"goal": "dice>=0.9"})
+    assert paper_table(dice).caption.startswith("Clicks to dice of 0.9, failures")
+    mixed: Any = KeptRun("noc", {"goal": "85,dice>=0.9"})
+    assert paper_table(mixed).caption.startswith("Clicks to 85 % IoU and dice of 0.9, failures")
 
 
 def test_the_paper_table_counts_objects_where_models_lack_some() -> None:

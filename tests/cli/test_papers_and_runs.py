@@ -121,7 +121,7 @@ def test_csv_headings_are_identifiers_and_numbers_are_whole(
 @pytest.mark.parametrize("kind", ["markdown", "html"])
 def test_other_formats_hold_every_model(runs: tuple[Path, Path], typed: Typed, kind: str) -> None:
     _, text, _ = typed("table", *runs, "--format", kind)
-    assert all(name in text for name in ("synthetic-noisy", "synthetic-oracle", "disc", "NoC90"))
+    assert all(name in text for name in ("synthetic-noisy", "synthetic-oracle", "disc", "NoC@90"))
 
 
 @pytest.mark.parametrize("suffix", ["pdf", "svg"])

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from segmeter.api.loading import roots_of
+from segmeter.api.loading import listed, roots_of
 from segmeter.core.capabilities import ChoosesUsers, WritesChallengeTable
 from segmeter.core.errors import BadInput, SegmeterError, check_choice
 from segmeter.core.plans import display_names, with_titles
@@ -211,9 +211,9 @@ class Run(StoredRun):
         format: str = "markdown",
         protocol: str = "corrected",
         *,
-        columns: Sequence[str] = (),
-        models: Sequence[str] = (),
-        datasets: Sequence[str] = (),
+        columns: str | Sequence[str] = (),
+        models: str | Sequence[str] = (),
+        datasets: str | Sequence[str] = (),
         names: Mapping[str, str] | None = None,
     ) -> str:
         """The table that papers on this benchmark print, as text.
@@ -236,7 +236,7 @@ class Run(StoredRun):
             benchmark, known = self.benchmark, [str(spec) for spec in self.plan.segmenters]
             if not isinstance(benchmark, WritesChallengeTable):
                 raise BadInput(f"benchmark '{self.plan.benchmark}' has no challenge")
-            chosen = list(models) or known
+            chosen = listed(models) or known
             if len(chosen) != 1 or chosen[0] not in known:
                 raise BadInput(
                     f"the challenge's table has one model: give --model {' or '.join(known)}"
@@ -244,7 +244,7 @@ class Run(StoredRun):
             return benchmark.challenge_table(self, chosen[0], protocol)
         check_choice("format", format, ("md", "tex", *_ENDINGS, "csv", "html"))
         ending: Any = _ENDINGS.get(format, format)
-        choice = TableChoice(columns, models, datasets, names or {})
+        choice = TableChoice(listed(columns), listed(models), listed(datasets), names or {})
         return table_text(self, ending, protocol, choice)
 
     def leaderboard(self, out: str | Path = "leaderboard.html") -> Path:

@@ -209,16 +209,17 @@ def paper_layout(run: Results) -> PaperLayout:
     goals = goals_of(run)
     usual = [goal for goal in (Goal(0.85), Goal(0.9)) if goal in goals.all]
     shown = usual if run.settings.get("goal") is None and usual else list(goals.all)
-    *others, last = [goal.short for goal in shown]
-    listed = " and ".join(filter(None, (", ".join(others), last)))
+    *others, last = shown
+    firsts = ", ".join(g.short if last.text == f"{last.short} IoU" else g.text for g in others)
+    listed = " and ".join(filter(None, (firsts, last.text)))
     return PaperLayout(
         {
-            **{clicks_to(g).name: f"NoC{g.tag}" for g in shown},
-            failures_at(goals.lead).name: f"NoF{goals.lead.tag}",
+            **{clicks_to(g).name: f"NoC@{g.tag}" for g in shown},
+            failures_at(goals.lead).name: f"NoF@{goals.lead.tag}",
             "auc": "AuC",
             "boundary-auc": "BIoU",
         },
-        f"Clicks to {listed} IoU, failures, areas under IoU and Boundary IoU (%)",
+        f"Clicks to {listed}, failures, areas under IoU and Boundary IoU (%)",
     )
 
 
