@@ -28,7 +28,7 @@ from segmeter.core.sections import (
 from segmeter.core.videos import FrameMasks, Video
 from segmeter.core.wording import counted, some
 from segmeter.datasets.volumes.cases import FileVolume
-from segmeter.models.volumes.slices import prepared, turned_mask
+from segmeter.models.volumes.slices import prepared
 from segmeter.report.page import Page, render
 from segmeter.store.local import write_file
 
@@ -194,7 +194,7 @@ def _flat(scene: Scene) -> Scene:
         grey = prepared(scene, "sam", "corrected").slice(z)[::-1, ::-1].astype(np.uint8)
         pixels = np.repeat(grey[:, :, None], 3, axis=2)
         where = f"{scene.id}, axial slice {z + 1} of {scene.shape[0]} from the feet"
-        flat = [replace(x, mask=turned_mask(x.mask.slice(z)), ignore=None) for x in scene.targets]
+        flat = [replace(x, mask=x.mask.slice(z).turned(), ignore=None) for x in scene.targets]
     else:
         return scene
     return Image(scene.dataset, where, pixels, [x for x in flat if x.mask])

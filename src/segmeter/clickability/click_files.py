@@ -28,7 +28,7 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Dataset
 from segmeter.core.seeds import generator
 from segmeter.core.wording import counted
-from segmeter.datasets.recorded_clicks import COLUMNS, Clicks, Key
+from segmeter.datasets.recorded_clicks import COLUMNS, Clicks, Key, full_stem
 from segmeter.measures import clickability_maps
 from segmeter.measures.clickability_maps import SampleScores
 from segmeter.measures.clicks import Sides
@@ -111,8 +111,8 @@ class Round:
 def rounds_of(thing: ClickTarget, seed: int, later: bool = True) -> list[Round]:
     """An object's first round, and with `later` one missed and one false positive part."""
     rng = generator(seed, "lifelike rounds", thing.dataset, thing.image, thing.object)
-    stem = f"{thing.image}_______{thing.object}" if thing.object else thing.image
-    rounds = [Round("first", "", stem, thing.mask)]
+    name = thing.image, thing.object
+    rounds = [Round("first", "", full_stem(*name), thing.mask)]
     if later:
         # The mask shifted by up to a sixth of its sides, cut at the image's border.
         shift = [round(n * float(rng.uniform(-1, 1)) / 6) for n in thing.mask.bits.shape]
@@ -124,7 +124,7 @@ def rounds_of(thing: ClickTarget, seed: int, later: bool = True) -> list[Round]:
         )
         for kind, part in sides:
             model = _MODELS[int(rng.integers(len(_MODELS)))]
-            rounds.append(Round(kind, model, f"{stem}_{model}_{kind}", part, moved))
+            rounds.append(Round(kind, model, full_stem(*name, model, kind), part, moved))
     return [round for round in rounds if round.part]
 
 

@@ -186,6 +186,15 @@ class Mask:
             return Mask.empty(self.shape[1:])
         return Mask.of(self.bits[z - self.low[0]], self.low[1:], self.shape[1:])
 
+    def turned(self) -> Mask:
+        """The mask `(H, W)` of the image turned by 180 degrees.
+
+        >>> Mask.box((4, 5), (0, 0), (1, 2)).turned().low
+        (3, 3)
+        """
+        low = tuple(n - high for n, high in zip(self.shape, self.high, strict=True))
+        return Mask.of(self.bits[::-1, ::-1], low, self.shape) if self else self
+
     @classmethod
     def stack(cls, slices: Mapping[int, Mask], depth: int) -> Mask:
         """A volume's mask from masks of its axial slices; the others are empty.

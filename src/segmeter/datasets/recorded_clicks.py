@@ -66,6 +66,16 @@ class Key:
     kind: Literal["first", "fn", "fp"]
 
 
+def full_stem(image: str, object: str, model: str = "", kind: str = "first") -> str:
+    """The unique key of what was clicked.
+
+    >>> full_stem("dog", "3"), full_stem("dog", "", "sam", "fn")
+    ('dog_______3', 'dog_sam_fn')
+    """
+    stem = f"{image}_______{object}" if object else image
+    return stem if kind == "first" else f"{stem}_{model}_{kind}"
+
+
 @dataclass(frozen=True, slots=True)
 class Clicks:
     """All clicks in file order; `keys[key_of[i]]` is what click `i` was about.

@@ -46,11 +46,6 @@ def shrunk_mask(mask: Mask, size: tuple[int, int]) -> Mask:
     return Mask.of(np.asarray(small) >= 0.5)
 
 
-def upright(mask: Mask) -> Mask:
-    """A mask of an axial slice as radiologists see it."""
-    return Mask.of(np.ascontiguousarray(mask.dense()[::-1, ::-1]))
-
-
 def encoded(pixels: Pixels, image: bool = False) -> bytes:
     """A PNG file; a large image becomes a JPEG, which loads several times faster."""
     large = image and pixels.shape[0] * pixels.shape[1] > 600_000

@@ -25,7 +25,7 @@ import sqlalchemy as sa
 
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.grouping import grouped_pairs
-from segmeter.datasets.recorded_clicks import COLUMNS
+from segmeter.datasets.recorded_clicks import COLUMNS, full_stem
 from segmeter.report.exports import harmless
 from segmeter.study import database as db
 from segmeter.study.plan import Plan
@@ -115,16 +115,6 @@ def codebook_rows(tables: Mapping[str, Sequence[str]], plan: Plan) -> Rows:
         row = {"file": "questionnaire", "column": f"question={question.name}", "unit": unit}
         rows.append({**row, "meaning": f"{text} ({choices})" if choices else text})
     return rows
-
-
-def full_stem(image: str, object: str, source: str, part: str) -> str:
-    """The unique key of what was clicked, as RClicks writes it.
-
-    >>> full_stem("dog", "3", "", "first"), full_stem("dog", "", "sam", "fn")
-    ('dog_______3', 'dog_sam_fn')
-    """
-    stem = f"{image}_______{object}" if object else image
-    return stem if part == "first" else f"{stem}_{source}_{part}"
 
 
 def click_rows(

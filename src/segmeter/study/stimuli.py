@@ -84,7 +84,7 @@ class Shown:
 
     def centre(self, target: str) -> tuple[float, ...]:
         """The voxel at the centre of the slice that shows a target."""
-        y, x = drawing.centre_of(drawing.upright(self.targets[target].mask)).point
+        y, x = drawing.centre_of(self.targets[target].mask.turned()).point
         return float(self.slices[target]), y, x
 
 
@@ -292,7 +292,7 @@ def _shown_volume(volume: Volume) -> Shown:
     for target in volume.targets:
         mask = target.mask
         slices[target.id] = z = mask.low[0] + int(mask.bits.sum(axis=(1, 2)).argmax())
-        targets[target.id] = replace(target, mask=drawing.upright(mask.slice(z)), ignore=None)
+        targets[target.id] = replace(target, mask=mask.slice(z).turned(), ignore=None)
     viewed = volume_slices(volume, "", "")
     return Shown(volume, viewed.voxels, targets, viewed, slices)
 

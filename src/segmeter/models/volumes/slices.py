@@ -23,7 +23,6 @@ import numpy.typing as npt
 from segmeter.core.capabilities import HasScanInfo, capability
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped_pairs
-from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, ProtocolName
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, moved
 from segmeter.core.scenes import Image, Volume
@@ -105,14 +104,8 @@ def turned(prompt: Prompt, shape: tuple[int, int]) -> Prompt:
         case Box(low, high):
             return Box(there(high), there(low))
         case MaskHint(mask):
-            return MaskHint(turned_mask(mask))
+            return MaskHint(mask.turned())
     return moved(prompt, there)
-
-
-def turned_mask(mask: Mask) -> Mask:
-    """A mask `(H, W)` of the slice turned by 180 degrees."""
-    low = tuple(n - high for n, high in zip(mask.shape, mask.high, strict=True))
-    return Mask.of(mask.bits[::-1, ::-1], low, mask.shape) if mask else mask
 
 
 class SliceStore:

@@ -15,12 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.capabilities import (
-    FollowsProtocol,
-    KeepsState,
-    OnDevice,
-    capable,
-)
+from segmeter.core.capabilities import FollowsProtocol, OnDevice, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped_pairs
 from segmeter.core.masks import Mask
@@ -49,7 +44,6 @@ from segmeter.models.volumes.slices import (
     flattened,
     prepared,
     turned,
-    turned_mask,
 )
 from segmeter.models.weights import on_gpu
 
@@ -106,7 +100,7 @@ class SlicewisePrediction:
         """All masks by slice, rendered when first needed."""
         shown = list(self.answers.values())
         masks = [] if self.renderer is None else render(self.renderer, shown)
-        turned = map(turned_mask, masks) if self.encoded.upright else masks
+        turned = map(Mask.turned, masks) if self.encoded.upright else masks
         return {**self.earlier.masks, **dict(zip(self.answers, turned, strict=True))}
 
     @property
@@ -130,7 +124,7 @@ class _Prepared(dict[ProtocolName, PreparedSlices]):
         return self.setdefault(protocol, prepared(self.volume, self.family, protocol))
 
 
-@capable(FollowsProtocol, KeepsState)
+@capable(FollowsProtocol)
 class SliceEncodedScene:
     """A volume whose slices are encoded when first needed.
 
@@ -194,10 +188,6 @@ class SliceEncodedScene:
         """Prompts of a slice where the model sees them."""
         return tuple(turned(p, self.shape[1:]) if self.upright else p for p in prompts)
 
-    def keeps_state(self, prompts: tuple[Prompt, ...], protocol: ProtocolName) -> bool:
-        """Always: the state to pass back is chosen slice by slice."""
-        return True
-
     def _encoded_slices(self, slices: Sequence[int]) -> list[EncodedScene]:
         for z in slices:
             if not 0 <= z < self.shape[0]:
@@ -233,7 +223,7 @@ class SliceEncodedScene:
     def _with_targets(self, z: int, pixels: Prepared) -> Image:
         """A slice with the targets in it, for synthetic models that are made from them."""
         flat = [replace(t, mask=t.mask.slice(z), ignore=None) for t in self.volume.targets]
-        shown = [replace(t, mask=turned_mask(t.mask)) for t in flat] if self.upright else flat
+        shown = [replace(t, mask=t.mask.turned()) for t in flat] if self.upright else flat
         colour = np.repeat(pixels[:, :, None], 3, axis=2)
         return Image(self.volume.dataset, f"{self.volume.id} slice {z}", colour, shown)
 

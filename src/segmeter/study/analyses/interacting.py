@@ -26,7 +26,6 @@ from segmeter.core.sections import (
 from segmeter.stats.comparisons import difference
 from segmeter.stats.intervals import Resampling
 from segmeter.study.analyses.rating import p_text
-from segmeter.study.drawing import upright
 from segmeter.study.interactions import Interaction, Simulated, fit_costs
 from segmeter.study.segmenting import click_of
 from segmeter.study.stimuli import Shown, Stimuli
@@ -188,7 +187,7 @@ def _illustration(
     ground_truth = next(t.mask for t in shown.scene.targets if t.id == target)
     if shown.depth:
         z, pixels = shown.slices[target], shown.plane(target)
-        ground_truth, mask = shown.targets[target].mask, upright(mask.slice(z))
+        ground_truth, mask = shown.targets[target].mask, mask.slice(z).turned()
         height, width = shown.size
         clicks = [
             Click((height - 1 - c.point[1], width - 1 - c.point[2]), c.positive)
