@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -453,6 +454,22 @@ def test_a_run_with_a_user_and_a_measure_of_ones_own_gets_another_measure(
     code, _, err = typed(*words, *user, *measure, "--workers", 0)
     assert code == 0, err
     assert typed("score", "r", "--measure", "dice")[:2] == (0, "dice: added to 1 job in r\n")
+
+
+def test_costs_fit_the_terminal_with_the_conclusion_below(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    plan = Plan("noc", (Spec("disc"), Spec("synthetic-noisy")), (Spec("drawn"),), rounds=3, limit=8)
+    run_plan(plan, tmp_path / "run", workers=0)
+    code, out, err = typed("report", tmp_path / "run", "--objects", 20000, "--hourly-rate", 15)
+    assert code == 0, err
+    table = out[out.index("20000 objects; ") : out.index("report: ")].splitlines()
+    assert max(map(len, table)) <= 80
+    (disc,) = (k for k, line in enumerate(table) if line.startswith(" disc "))
+    assert re.fullmatch(r"( +[0-9.]+–[0-9.]+)+ *", table[disc + 1])
+    assert any(line.startswith("synthetic-noisy") and line.endswith(": cheaper than by hand")
+               for line in table)  # fmt: skip
 
 
 def test_the_terminal_gives_the_first_answer_of_a_page(typed: Typed, tmp_path: Path) -> None:

@@ -289,9 +289,14 @@ def _cell(row: segmeter.SummaryRow | None, card: Any) -> str:
     value, places = f"{row.value:.{card.digits}f}", max(0, card.digits - 1)
     if not (math.isfinite(row.low) and math.isfinite(row.high)):
         return value  # one image has no spread
-    low, high = f"{row.low:.{places}f}", f"{row.high:.{places}f}"
-    to = " to " if "-" in low + high else "–"  # no dash next to a minus
-    return f"{value}\n" + ("" if low == high else f"{low}{to}{high}")
+    return f"{value}\n{interval_text(row.low, row.high, places)}"
+
+
+def interval_text(low: float, high: float, digits: int) -> str:
+    """Both limits; nothing where they are printed the same."""
+    lower, upper = f"{low:z.{digits}f}", f"{high:z.{digits}f}"
+    to = " to " if "-" in lower + upper else "–"  # no dash next to a minus
+    return "" if lower == upper else f"{lower}{to}{upper}"
 
 
 def speak_plainly() -> None:

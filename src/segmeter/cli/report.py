@@ -14,7 +14,7 @@ from typer import Option
 import segmeter
 from segmeter.api import display_names, grouped, printable, short, with_titles
 from segmeter.cli import _options as options
-from segmeter.cli._printing import print_json, print_rows, say, say_answer
+from segmeter.cli._printing import interval_text, print_json, print_rows, say, say_answer
 from segmeter.cli.app import app
 
 _FORMATS = ("html", "csv", "md", "markdown", "tex", "latex")
@@ -140,9 +140,18 @@ def _print_costs(costs: list[dict[str, Any]], names: dict[str, str]) -> None:
         same = [k for k in ("dataset", "user") if len({row.get(k) for row in here}) == 1]
         title = "; ".join([title, *(str(here[0][k]) for k in same if k in here[0])])
         print(printable(with_titles(title, names)))
-        heads = [name for name in here[0] if name not in ("table", *same)]
+        heads = [name for name in here[0] if name not in ("table", "conclusion", *same)]
         rows = [[with_titles(_amount(row[name], name), names) for name in heads] for row in here]
-        print_rows([name.replace("_", "\n") for name in heads], rows)
+        number = {"justify": "right", "no_wrap": True}
+        columns = [
+            number if isinstance(here[0][name], dict) else {"overflow": "fold", "min_width": 8}
+            for name in heads
+        ]
+        print_rows([name.replace("_", "\n") for name in heads], rows, columns=columns)
+        for sentence, ways in grouped(here, lambda row: row.get("conclusion", "baseline")).items():
+            if sentence != "baseline":
+                named = ", ".join(with_titles(way["way"], names) for way in ways)
+                say_answer(f"{named}: {sentence}")
 
 
 def _amount(cell: Any, name: str) -> str:
@@ -154,8 +163,7 @@ def _amount(cell: Any, name: str) -> str:
         return ""
     digits = {"money": 0, "saved_percent": 0, "clicks": 2}.get(name, 1)
     known = low is not None and high is not None and low == low
-    ends = [f"{end:z.{digits}f}" for end in (low, high)] if known else ["", ""]
-    return f"{value:z.{digits}f}" + (f"\n{ends[0]} to {ends[1]}" if ends[0] != ends[1] else "")
+    return f"{value:z.{digits}f}" + (f"\n{interval_text(low, high, digits)}" if known else "")
 
 
 def _refuse_page_options(kind: str, **given: object) -> None:
