@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
+from segmeter.core.morphology import joined_pixels
 from segmeter.measures.tables import Real, Regions, Whole, number_regions, regions
 
 Numbers = npt.NDArray[np.int32]
@@ -41,7 +42,7 @@ class Hierarchy:
         """Read a contour map."""
         _check(levels)
         down, right = _between(levels.astype(np.float64))
-        finest = regions(_joined(down, right))
+        finest = regions(joined_pixels(down <= 0, right <= 0))
         pairs, heights = _joins(finest, down, right)
         values = np.unique(levels[levels > 0].astype(np.float64))
         return cls(finest, pairs, heights, values)
@@ -81,7 +82,7 @@ def partition_at(levels: npt.NDArray[Any], threshold: float) -> Numbers:
     """
     _check(levels)
     down, right = _between(levels.astype(np.float64))
-    found = regions(_joined(down, right, threshold))
+    found = regions(joined_pixels(down <= threshold, right <= threshold))
     return found.numbers.reshape(found.shape)
 
 
@@ -104,21 +105,6 @@ def _check(levels: npt.NDArray[Any]) -> None:
 def _between(levels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Strengths between each pixel and the one below, and the one to the right."""
     return levels[2:-1:2, 1::2], levels[1::2, 2:-1:2]
-
-
-def _joined(
-    down: npt.NDArray[Any], right: npt.NDArray[Any], threshold: float = 0.0
-) -> npt.NDArray[np.int32]:
-    """Components of pixels that no boundary stronger than the threshold parts."""
-    import cv2
-
-    height, width = right.shape[0], down.shape[1]
-    open_ = np.zeros((2 * height - 1, 2 * width - 1), dtype=np.uint8)
-    open_[::2, ::2] = 1
-    open_[1::2, ::2] = down <= threshold
-    open_[::2, 1::2] = right <= threshold
-    _, found = cv2.connectedComponents(open_, connectivity=4, ltype=cv2.CV_32S)
-    return np.ascontiguousarray(found[::2, ::2])
 
 
 def _joins(

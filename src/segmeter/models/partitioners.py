@@ -28,6 +28,7 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.capabilities import Sweeps, SweptByRegions, capable
 from segmeter.core.models import ModelCard, Segmentation
+from segmeter.core.morphology import joined_pixels
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
 
@@ -109,7 +110,7 @@ class MeanShift(_Method):
         smooth = cv2.pyrMeanShiftFiltering(lab, reach, colour, maxLevel=1).astype(np.int16)
         down = np.abs(np.diff(smooth, axis=0)).max(axis=2)
         right = np.abs(np.diff(smooth, axis=1)).max(axis=2)
-        found = _components(down <= colour // 2, right <= colour // 2)
+        found = joined_pixels(down <= colour // 2, right <= colour // 2)
         return _without_small(found, smooth.astype(np.float64), self.smallest)
 
 
@@ -176,36 +177,24 @@ def _lab(scene: Scene) -> npt.NDArray[np.float64]:
     return np.asarray(rgb2lab(scene.pixels), dtype=np.float64)
 
 
-def _components(down: npt.NDArray[np.bool_], right: npt.NDArray[np.bool_]) -> Numbers:
-    """Components of pixels joined to their lower and right neighbours where these flags are set."""
-    import cv2
-
-    height, width = right.shape[0], down.shape[1]
-    open_ = np.zeros((2 * height - 1, 2 * width - 1), dtype=np.uint8)
-    open_[::2, ::2] = 1
-    open_[1::2, ::2], open_[::2, 1::2] = down, right
-    found = cv2.connectedComponents(open_, connectivity=4, ltype=cv2.CV_32S)[1][::2, ::2]
-    return np.asarray(found, dtype=np.int64) - 1
-
-
-def _without_small(labels: Numbers, colours: npt.NDArray[np.float64], smallest: int) -> Labels:
+def _without_small(labels: Labels, colours: npt.NDArray[np.float64], smallest: int) -> Labels:
     """Join each region below `smallest` pixels to the neighbour of the nearest colour.
 
     Smallest first, in rounds, until none is left or one region is.
     """
-    labels = consecutive(labels)
+    found = consecutive(labels)
     while True:
-        areas = np.bincount(labels.ravel())
+        areas = np.bincount(found.ravel())
         if areas.min() >= smallest or areas.size == 1:
-            return labels.astype(np.int32)
-        colour = means(labels, colours)
-        pairs = adjacent(labels)
+            return found.astype(np.int32)
+        colour = means(found, colours)
+        pairs = adjacent(found)
         both = np.concatenate([pairs, pairs[:, ::-1]])
         both = both[areas[both[:, 0]] < smallest]
         gaps = np.abs(colour[both[:, 0]] - colour[both[:, 1]]).sum(axis=1)
         order = np.lexsort((both[:, 1], gaps, both[:, 0]))
         small, first = np.unique(both[order, 0], return_index=True)
-        labels = consecutive(_joined_once(areas, small, both[order][first, 1])[labels])
+        found = consecutive(_joined_once(areas, small, both[order][first, 1])[found])
 
 
 def _joined_once(areas: Any, small: Any, nearest: Any) -> Numbers:
