@@ -135,6 +135,17 @@ def test_resamples_in_which_half_never_recover_count_as_infinite() -> None:
     assert (found.value, found.low, found.high) == (1, 1, np.inf)
 
 
+@pytest.mark.parametrize("obeyed", [0, 1])
+def test_shares_of_all_or_no_clicks_have_wilsons_limits(obeyed: int) -> None:
+    """All resamples agree: 100 % of the clicks on ten images was given as (100 to 100)."""
+    group = group_of(given=[[1, 1, 1]] * 10, obeyed=[[obeyed] * 3] * 10)
+    found, _ = CARDS["obeyed"].estimate(group)  # type: ignore[misc]
+    limits = (72.2, 100) if obeyed else (0, 27.8)
+    assert (found.value, found.low, found.high) == pytest.approx((100 * obeyed, *limits), abs=0.1)
+    alone, _ = CARDS["obeyed"].estimate(group.only([0]))  # type: ignore[misc]
+    assert np.isnan([alone.low, alone.high]).all()
+
+
 def test_rice_of_rounds_agrees_with_the_measure() -> None:
     from segmeter.measures.obedience import rice
 

@@ -221,3 +221,12 @@ def test_a_log_scale_begins_at_the_given_value() -> None:
 def test_a_scale_of_equal_values_still_has_room(values: list[float]) -> None:
     scale = fitted(Axis("x"), values, 0.0, 100.0)
     assert all(0 <= scale(v) <= 100 for v in values)
+
+
+def test_a_p_value_is_never_shown_as_zero() -> None:
+    """20 000 sign patterns give p = 0.00005, which was shown as 0.000."""
+    from segmeter.analysis.report_parts import P_VALUE
+    from segmeter.report.elements import cell_text
+
+    shown = [cell_text(p, P_VALUE) for p in (0.00005, 0.001, 0.0312, 1.0)]
+    assert shown == ["<0.001", "0.001", "0.031", "1.000"]

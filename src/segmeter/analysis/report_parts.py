@@ -20,7 +20,7 @@ from segmeter.stats.statistics import G, Statistic, cards_by_name, resampling
 
 INTERVALS = "95 % intervals from resampling images, Wilson's for counts and shares of objects."
 """How tables with counts of objects explain their intervals."""
-P_VALUE = page.Column("p", "Holm-corrected", 3)
+P_VALUE = page.Column("p", "Holm-corrected", 3, least=0.001)
 """How every table heads the p value of a difference."""
 
 _TEXT = (
@@ -259,7 +259,7 @@ def null_table(
         page.Column("seen", "95 % interval", 2): of(""),
         page.Column("under the null", "middle 95 %", 2): of(":null"),
         page.Column("left", "95 % interval", 2): of(":excess"),
-        page.Column("p", "uncorrected", 3): lambda n: held[f"{n}:p"].value,
+        replace(P_VALUE, unit="uncorrected"): lambda n: held[f"{n}:p"].value,
         page.Column("conclusion"): lambda n: (
             f"{'differs' if held[f'{n}:p'].value < 0.05 else 'not shown to differ'} from the null"
         ),

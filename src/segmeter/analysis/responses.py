@@ -19,7 +19,7 @@ from segmeter.core.rows import SESSION_LISTS
 from segmeter.core.scores_by_step import Tables, spread, words_of
 from segmeter.measures.obedience import HURT, setbacks
 from segmeter.stats.calibration import ScoredRows
-from segmeter.stats.intervals import Floats, Interval, Resampling, percentiles
+from segmeter.stats.intervals import Floats, Interval, Resampling, percentiles, share_interval
 from segmeter.stats.statistics import Better, Statistic, resampling
 
 GOAL = 0.9
@@ -168,6 +168,8 @@ def _share(
 ) -> Statistic:
     """A ratio of sums over rounds; `parts` are both tables, NaN where a round does not count.
 
+    A share of 0 or 100 % has Wilson's limits: resamples would all agree.
+
     Differences are tested on the linearised ratio, R + (y - R x) / mean x of each object, whose
     mean is the ratio itself.
     """
@@ -183,7 +185,10 @@ def _share(
         if not some.any():
             return None
         clusters = [c for c, s in zip(group.clusters, some, strict=True) if s]
-        return Resampling(clusters, seed=group.dataset).ratio(above[some], below[some])
+        found = Resampling(clusters, seed=group.dataset).ratio(above[some], below[some])
+        if percent and found.value in (0.0, 1.0) and not np.isnan(found.low):
+            return share_interval(np.full(len(clusters), found.value), clusters)
+        return found
 
     def linear(group: Responses) -> Floats:
         above, below = sums(group)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from segmeter.analysis.report_parts import P_VALUE
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.lockstep import Start
 from segmeter.core.sections import Cell, Column, Section, Table, Value
@@ -39,7 +41,7 @@ def start_sections(
     for card in shown:
         titles = (f"{card.title}: from nothing", "from the mask", "difference")
         columns += [Column(title, card.unit, card.digits) for title in titles]
-        columns.append(Column("p", "uncorrected", 3))
+        columns.append(replace(P_VALUE, unit="uncorrected"))
     text = (
         "The same user and model start from a mask instead of from nothing. Masks and objects are "
         "paired one to one with the largest total IoU; an object without a mask starts from "

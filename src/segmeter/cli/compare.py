@@ -139,7 +139,7 @@ def _row(d: segmeter.Difference, narrow: bool) -> tuple[str, ...]:
     known = low != high and "nan" not in low  # one image, or no spread, gives no interval
     span = f"{d.value:+.2f}\n" + (f"{low} to {high}" if known else "")
     pair = f"{short(d.first)}\n{short(d.second)}"
-    p = "" if d.too_few else f"{d.p_holm:.3f}"
+    p = "" if d.too_few else f"{d.p_holm:.3f}" if d.p_holm >= 0.001 else "<0.001"
     if narrow:
         word = "yes" if d.significant else "not\ntested" if d.too_few else "no"
         return f"{d.statistic}\n{pair}", span, p, word

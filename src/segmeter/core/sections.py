@@ -115,6 +115,7 @@ class Column:
     plot: bool = False  # draw each number and its interval on a common scale next to it
     shade: bool = False  # tint each cell by its value, for matrices
     group: str = ""  # a heading over neighbouring columns, such as a dataset
+    least: float = 0.0  # smaller numbers are shown as below it: a p value is never 0
 
 
 @dataclass(frozen=True, slots=True)

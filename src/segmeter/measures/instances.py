@@ -45,19 +45,10 @@ class SplitsAndMerges:
     spurious: int  # the same of predictions
 
 
-def segmentation_accuracy(ground_truth: Labels, prediction: Labels, threshold: float) -> float:
-    """TP / (TP + FP + FN) of the best matching at an IoU threshold; 0 without a match.
-
-    >>> segmentation_accuracy(np.array([[1, 1, 0, 2]]), np.array([[1, 1, 0, 0]]), 0.5)
-    0.5
-    """
-    return _accuracy(_iou(ground_truth, prediction), threshold)
-
-
 def mean_segmentation_accuracy(
     ground_truth: Labels, prediction: Labels, protocol: ProtocolName = "corrected"
 ) -> float:
-    """Mean segmentation accuracy over the IoU thresholds 0.5, 0.55, ... 0.95.
+    """Mean of TP / (TP + FP + FN) over matchings at the IoU thresholds 0.5, 0.55, ... 0.95.
 
     `published`, as elf and micro-sam compute it: thresholds carry a rounding error, so that an
     IoU of exactly 0.6 misses its own, and two empty maps give 0. `corrected`: neither; two empty

@@ -125,16 +125,20 @@ protocol_note = {
 }
 
 
-def amount(value: float | None, digits: int | None, percent: bool = False) -> str:
+def amount(
+    value: float | None, digits: int | None, percent: bool = False, least: float = 0.0
+) -> str:
     """A number with its decimals and a true minus sign; a dash where there is none.
 
     Without `digits`, a whole number has no decimals and any other three significant digits.
 
-    >>> amount(-0.1234, 1, percent=True), amount(None, 2)
-    ('−12.3', '–')
+    >>> amount(-0.1234, 1, percent=True), amount(None, 2), amount(0.00002, 3, least=0.001)
+    ('−12.3', '–', '<0.001')
     """
     if value is None or math.isnan(value):
         return "–"
+    if 0 <= value < least:
+        return f"<{least:g}"
     scaled = value * 100 if percent else value
     if math.isinf(scaled):
         return "∞" if scaled > 0 else "−∞"
@@ -179,7 +183,7 @@ def cell_text(cell: Cell, column: Column) -> str:
             text = amount(cell.value, column.digits, column.percent)
             return f"{text} [{limits}]" if limits else text
         case _:
-            return amount(float(cell), column.digits, column.percent)
+            return amount(float(cell), column.digits, column.percent, column.least)
 
 
 def marked(text: str) -> Markup:

@@ -121,7 +121,7 @@ def _view(row: int, cell: Cell, layout: _ColumnLayout, style: Style | None) -> C
     value = cell if isinstance(cell, Value) else Value(float(cell))
     known = value.value is not None and math.isfinite(value.value)
     return CellView(
-        amount(value.value, column.digits, column.percent),
+        amount(value.value, column.digits, column.percent, column.least),
         True,
         interval=spread(value, column),
         room=room,
