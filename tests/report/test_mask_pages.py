@@ -56,8 +56,8 @@ def page(running: Any, tmp_path: Path) -> Any:
     assert running.complaints == []
 
 
-def said(tab: Any) -> str:
-    text: str = tab.run("document.getElementById('said').textContent")
+def readout(tab: Any) -> str:
+    text: str = tab.run("document.getElementById('readout').textContent")
     return text
 
 
@@ -72,9 +72,9 @@ def test_the_page_decodes_every_mask(page: Any) -> None:
 def test_a_click_shows_the_smallest_mask_and_the_next_the_larger_one(page: Any) -> None:
     tab = page(shown(LARGE, SMALL), scheme="dark")
     tab.click("canvas")
-    assert said(tab).startswith("Mask 2: 400 px")
+    assert readout(tab).startswith("Mask 2: 400 px")
     tab.click("canvas")
-    assert said(tab).startswith("Mask 1: 3,500 px")
+    assert readout(tab).startswith("Mask 1: 3,500 px")
     assert tab.run("document.getElementById('list').value") == "0"
     assert tab.run("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 26)"
 
@@ -96,7 +96,7 @@ def test_missing_masks_are_reported(page: Any, scheme: str) -> None:
     for part in ("list", "controls"):
         assert tab.run(f"getComputedStyle(document.getElementById('{part}')).display") == "none"
     tab.click("canvas")
-    assert "ask at more points" in said(tab)
+    assert "ask at more points" in readout(tab)
 
 
 def test_a_thousand_masks_are_listed(page: Any) -> None:

@@ -50,7 +50,7 @@ def test_the_neighbourhood_is_kept_and_masks_come_back() -> None:
     click, box = data["steps"][0]["prompts"]
     assert click == {"at": [12, 25, 26], "positive": True}
     assert box == {"low": [11, 24, 25], "high": [13, 28, 34]}
-    assert view["steps"][0]["said"] == "1 point, 1 box"
+    assert view["steps"][0]["prompts"] == "1 point, 1 box"
 
 
 def test_voxels_are_stored_once_however_many_sessions_show_them() -> None:

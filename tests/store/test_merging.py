@@ -25,6 +25,7 @@ from segmeter.store import Run, RunFolder
 from segmeter.store.compaction import compact
 from segmeter.store.folder import list_runs
 from segmeter.store.job_files import encode_table, with_column
+from segmeter.store.local import LocalPlace
 from segmeter.store.merging import merge_runs
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -92,6 +93,21 @@ def test_the_command_prints_what_it_used(
     code, _, err = typed("merge", halves[0], *halves)
     assert code == 2
     assert "is one of the runs" in err
+
+
+def test_the_plan_of_a_run_is_not_read_again_for_each_job(
+    halves: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    reading = LocalPlace.read
+
+    def counted(place: LocalPlace, name: str, limit: int | None = None) -> bytes:
+        read.append(name)
+        return reading(place, name, limit)
+
+    monkeypatch.setattr(LocalPlace, "read", counted)
+    assert merge_runs(tmp_path / "all", halves, COMMAND).jobs == 6
+    assert read.count("plan.json") < 8  # of eight job files
 
 
 def test_shards_are_run_separately_and_merged(whole: Path, tmp_path: Path, typed: Typed) -> None:

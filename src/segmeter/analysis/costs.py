@@ -46,10 +46,10 @@ def machines(run: Results) -> str:
     named = {f"{m['processor']} with {m['cores']} cores" for m in _worked(run) if "processor" in m}
     devices = {t.get("device", "") for t in run.provenance.get("segmenters", {}).values()}
     on = ", ".join([*sorted(named), *sorted(devices - {"", "auto", "cpu"})])
-    told = busy(run) and f" It {busy(run)}."
+    load = busy(run) and f" It {busy(run)}."
     return on and (
         f"Waiting was measured on {on} and includes the effect of all other programs there; "
-        f"it differs on other machines.{told}"
+        f"it differs on other machines.{load}"
     )
 
 
@@ -189,28 +189,28 @@ def _advice(ways: Sequence[Way], objects: int, rate: float | None, loaded: str, 
     best, *others = ways
     factor = objects / _HOUR
     hand = float(best.by_hand.mean()) * factor
-    told = [
+    parts = [
         f"**{best.name}** takes {'the least time, ' if others else ''}"
         f"{best.total.times(factor).text(1)} hours with waiting, {hand:.1f} by hand: "
         f"{best.saved.text(0)} % saved"
     ]
     if rate is not None:
         money = best.total.times(factor * rate).text(0)
-        told.append(f"at {rate:g} per hour, it costs {money} instead of {hand * rate:.0f}")
+        parts.append(f"at {rate:g} per hour, it costs {money} instead of {hand * rate:.0f}")
     if others and others[0].group.keys == best.group.keys:
         less, _ = best.less(others[0].spent)
         same = [way for way in others if way.group.keys == best.group.keys]
         p = holm([best.less(way.spent)[1] for way in same])[0]
         sure = best.untested or f"{'' if p < 0.05 else 'not '}significant"
         more = less.times(-factor).text(1)
-        told.append(f"the next, **{others[0].name}**, takes {more} hours more ({sure})")
+        parts.append(f"the next, **{others[0].name}**, takes {more} hours more ({sure})")
     working = min(ways, key=lambda way: float(way.seconds.mean()))
     mine, theirs = (float(way.seconds.mean()) * factor for way in (best, working))
     if round(mine - theirs, 1) > 0:
-        told.append(
+        parts.append(
             f"without waiting, **{working.name}** takes the least time, {theirs:.1f} instead of "
             f"{mine:.1f} hours"
         )
         if loaded:
-            told.append(f"waiting {loaded}, so measure it on an idle machine before you choose")
-    return "; ".join(filter(None, (*told, ranked))) + "."
+            parts.append(f"waiting {loaded}, so measure it on an idle machine before you choose")
+    return "; ".join(filter(None, (*parts, ranked))) + "."

@@ -404,8 +404,8 @@ def best_answer(
     held = grouped(rows, lambda row: (row.statistic, row.protocol))
     protocols = dict.fromkeys(row.protocol for row in rows)
     several, compared = len(protocols) > 1, len({row.model for row in rows}) > 1
-    said: page.Phrase = ()
-    told = ""  # where the numbers before are from
+    answer: page.Phrase = ()
+    before = ""  # where the previous number is from
     for name, protocol in product(names, protocols):
         if mine := held.get((name, protocol)):
             card = cards[name]
@@ -413,11 +413,12 @@ def best_answer(
             word = "lowest" if card.better == "lower" else "highest"
             has = f"has the {word} {card.title}" if compared else f"has {card.title}"
             place = f"{', ' if compared else ' '}on {', '.join(filter(None, best.key[1:3]))}"
-            opening = f"{'; ' if said else ''}**{best.model}** {has}{',' if compared else ''} "
-            ending = ("" if place == told else place) + (f" ({protocol})" if several else "")
+            opening = f"{'; ' if answer else ''}**{best.model}** {has}{',' if compared else ''} "
+            ending = ("" if place == before else place) + (f" ({protocol})" if several else "")
             value = measured(best, card.unit, card.digits)
-            said, told = page.phrase(said, opening, value, ending + _lead(best, differences)), place
-    return [page.Answer(page.phrase(said, "."), detail)] if said else []
+            answer = page.phrase(answer, opening, value, ending + _lead(best, differences))
+            before = place
+    return [page.Answer(page.phrase(answer, "."), detail)] if answer else []
 
 
 def _lead(best: SummaryRow, differences: Sequence[Difference]) -> str:

@@ -82,17 +82,7 @@ def open_run(
     return run
 
 
-_INHERITED = [
-    "address",
-    "plan",
-    "sql",
-    "summary",
-    "sessions",
-    "rows",
-    "errors",
-    "to_pandas",
-    "verify",
-]
+_INHERITED = "address plan sql summary sessions rows errors to_pandas verify"
 
 
 class Run(StoredRun):
@@ -120,7 +110,7 @@ class Run(StoredRun):
 
     def __dir__(self) -> list[str]:
         """Names for completion: those of the reference, not all that reports read of a run."""
-        shown = {*vars(Run), *_INHERITED}
+        shown = {*vars(Run), *_INHERITED.split()}
         return [name for name in super().__dir__() if name in shown or name.startswith("_")]
 
     def masks(self, rounds: Literal["last", "best", "all"] | int = "last") -> Iterator[Any]:
@@ -230,7 +220,8 @@ class Run(StoredRun):
         names
             Display names of models and datasets, such as `{"net.py:predict": "Ours"}`.
         """
-        from segmeter.report.result_tables import TableChoice, table_text
+        from segmeter.report.exports import WRITERS
+        from segmeter.report.result_tables import TableChoice, paper_table
 
         if format == "challenge":
             benchmark, known = self.benchmark, [str(spec) for spec in self.plan.segmenters]
@@ -245,7 +236,7 @@ class Run(StoredRun):
         check_choice("format", format, ("md", "tex", *_ENDINGS, "csv", "html"))
         ending: Any = _ENDINGS.get(format, format)
         choice = TableChoice(listed(columns), listed(models), listed(datasets), names or {})
-        return table_text(self, ending, protocol, choice)
+        return WRITERS[ending](paper_table(self, protocol, choice), limits=False)
 
     def leaderboard(self, out: str | Path = "leaderboard.html") -> Path:
         """Write a page that ranks the models; returns where it is."""

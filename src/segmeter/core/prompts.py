@@ -185,16 +185,6 @@ def points_of(prompt: Prompt) -> tuple[Point, ...]:
     return ()
 
 
-def signs(prompts: Iterable[Prompt]) -> tuple[int, int]:
-    """How many positive and how many negative clicks there are.
-
-    >>> signs([Click((0, 0)), Click((1, 1), positive=False), Box((0, 0), (2, 2))])
-    (1, 1)
-    """
-    clicks = [p.positive for p in prompts if isinstance(p, Click)]
-    return sum(clicks), len(clicks) - sum(clicks)
-
-
 def to_json(prompt: Prompt) -> str:
     """One line of JSON that `round_from_json` reads back.
 

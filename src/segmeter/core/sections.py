@@ -379,10 +379,10 @@ def phrase(*parts: str | Quantity | Phrase) -> Phrase:
 class Answer:
     """The report's main conclusion; `lines` follow it, also in a terminal; `detail` is evidence.
 
-    Numbers in the sentence are quantities, so that a program can read their values.
+    Numbers in the sentence are quantities, whose values a program can read.
 
     >>> answer = Answer(phrase("It takes ", Quantity("2.0 clicks", Value(2.0)), "."))
-    >>> answer.text, answer.quantities[0].value.value
+    >>> answer.text, answer.parts[1].value.value
     ('It takes 2.0 clicks.', 2.0)
     """
 
@@ -398,10 +398,6 @@ class Answer:
     def text(self) -> str:
         """The sentence in plain words."""
         return "".join(map(str, self.parts))
-
-    @property
-    def quantities(self) -> tuple[Quantity, ...]:
-        return tuple(part for part in self.parts if isinstance(part, Quantity))
 
 
 @dataclass(frozen=True, slots=True)

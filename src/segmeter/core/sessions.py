@@ -248,11 +248,9 @@ def score_rounds(sessions: Sequence[Session], pool: Executor | None = None) -> N
     begun = [session for session in sessions if session.rounds]
     last = [session.rounds[-1] for session in begun]
     helpers = pool if sum(made.mask.bits.size for made in last) > _WORTH_THREADS else None
-    shared = {id(made.scores): made.scores for made in last}
-    scored = mapped(lambda scores: {**scores}, shared.values(), helpers)
-    known = dict(zip(shared, scored, strict=True))
+    mapped(len, {id(made.scores): made.scores for made in last}.values(), helpers)  # computed now
     for session, made in zip(begun, last, strict=True):
-        session.rounds[-1] = replace(made, scores=known[id(made.scores)])
+        session.rounds[-1] = replace(made, scores=dict(made.scores))
 
 
 def _distinct(

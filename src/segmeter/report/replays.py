@@ -67,7 +67,7 @@ def _open_at(replay: Replay) -> int:
 def _step(frame: Frame) -> dict[str, str]:
     waited = "" if frame.seconds is None else f"{amount(frame.seconds, 2)} s"
     prompts = ", ".join(map(_prompt_text, frame.prompts)) or "stopped"
-    return {"said": prompts, "scores": scores_text(frame), "seconds": waited, "note": frame.note}
+    return {"prompts": prompts, "scores": scores_text(frame), "seconds": waited, "note": frame.note}
 
 
 def scores_text(frame: Frame) -> str:
@@ -290,5 +290,5 @@ def _still(slices: Slices, shown: _Window, album: Album) -> Markup:
 def _frame_texts(step: Frame) -> dict[str, str]:
     kinds = {Click: "point", Box: "box", Scribble: "scribble"}
     counts = {word: sum(isinstance(p, kind) for p in step.prompts) for kind, word in kinds.items()}
-    said = ", ".join(counted(n, word) for word, n in counts.items() if n) or "no prompt"
-    return {"said": said, "scores": scores_text(step), "note": step.note}
+    prompts = ", ".join(counted(n, word) for word, n in counts.items() if n) or "no prompt"
+    return {"prompts": prompts, "scores": scores_text(step), "note": step.note}

@@ -24,7 +24,6 @@ from segmeter.core.received_runs import received
 from segmeter.core.sections import Block, Cell, Column, Note, Section, Table, Value
 from segmeter.core.wording import counted
 from segmeter.report.elements import protocol_note
-from segmeter.report.exports import WRITERS, Format
 from segmeter.report.page import Page
 from segmeter.report.provenance import rounds_text, unfinished
 from segmeter.stats.statistics import Statistic, standing_out
@@ -43,17 +42,10 @@ class TableChoice:
     names: Mapping[str, str] = field(default_factory=dict)  # as models and datasets are shown
 
 
-def table_text(
-    run: Run, kind: Format = "tex", protocol: str = "corrected", choice: TableChoice | None = None
-) -> str:
-    """A run's table as its papers print it, as text."""
-    return WRITERS[kind](paper_table(run, protocol, choice), limits=False)
-
-
-def paper_table(run: Run, protocol: str = "corrected", choice: TableChoice | None = None) -> Table:
+def paper_table(run: Run, protocol: str, choice: TableChoice) -> Table:
     """A run's table as its papers print it: the benchmark's own columns for every dataset."""
     check_choice("protocol", protocol, ("published", "corrected"))
-    choice, labels = choice or TableChoice(), display_names(run.plan.datasets)
+    labels = display_names(run.plan.datasets)
     rows = _chosen(run, protocol, choice, labels)
     known = {m: (m, short(m)) for m in map(str, run.plan.segmenters)}
     known |= {d: (d, n) for d, n in labels.items()}

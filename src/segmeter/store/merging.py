@@ -107,7 +107,7 @@ def _take_rows(target: RunFolder, run: Run, made_of: _MadeOf, done: Merged) -> N
     for name, jobs in _files(folder, "jobs", run.schema, done.left_out):
         fresh = []
         for job in jobs:
-            _refuse_unplanned(folder, job, folder.plan)
+            _refuse_unplanned(folder, job, run.plan)
             _refuse_other_weights(folder, provenance_of(job.table.schema), made_of)
             if job.id not in there:
                 fresh.append(job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partialmethod
@@ -23,7 +24,7 @@ from segmeter.core.capabilities import (
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Prediction, ProtocolName, Request
-from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, signs
+from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt
 from segmeter.core.scenes import Pixels
 from segmeter.models.automatic.candidates import PredictsGrids
 from segmeter.models.sam._click_decoding import (
@@ -206,7 +207,8 @@ class SamEncodedScene:
         only_clicks = all(isinstance(p, Click) for p in prompts)
         if protocol == "corrected" or not only_clicks or self.policy.masks == "zeroshot":
             return True
-        return max(signs(prompts)) > 1
+        signs = Counter(prompt.positive for prompt in prompts if isinstance(prompt, Click))
+        return max(signs.values(), default=0) > 1
 
     def choose(self, logits: Tensor, scores: Tensor, first: Sequence[bool]) -> Tensor:
         """Which of the four masks is shown, `(B,)`; `first` marks ambiguous prompts."""

@@ -39,10 +39,10 @@ function draw() {
 function say(y, x) {
   const i = Math.round((y - data.low[0]) / step), j = Math.round((x - data.low[1]) / step);
   const known = i >= 0 && j >= 0 && i < rows && j < columns && values[0][i * columns + j] !== 65535;
-  if (!known) { place = null; $("said").textContent = "No valid click at row " + y + ", column " + x + "."; draw(); return; }
+  if (!known) { place = null; $("readout").textContent = "No valid click at row " + y + ", column " + x + "."; draw(); return; }
   place = [data.low[0] + i * step, data.low[1] + j * step];
-  const told = data.names.map((name, k) => name + " " + (values[k][i * columns + j] / 100).toFixed(1) + " %");
-  $("said").textContent = "Row " + place[0] + ", column " + place[1] + ": " + told.join(", ");
+  const scores = data.names.map((name, k) => name + " " + (values[k][i * columns + j] / 100).toFixed(1) + " %");
+  $("readout").textContent = "Row " + place[0] + ", column " + place[1] + ": " + scores.join(", ");
   draw();
 }
 canvas.addEventListener("pointermove", event => say(...pixelAt(event)));

@@ -33,15 +33,15 @@ function choose() {
   const area = $("area").value === "0" ? 0 : Math.round((height * width) ** ($("area").value / 100));
   const any = $("score").value === "0", all = $("stability").value === "0";
   shown = masks.filter(m => (any || m.score >= score) && (all || m.stability >= stability) && m.area >= area);
-  $("score-said").textContent = any ? "any" : score.toFixed(2);
-  $("stability-said").textContent = all ? "any" : stability.toFixed(2);
-  $("area-said").textContent = area ? area.toLocaleString("en") + " px" : "any";
+  $("score-value").textContent = any ? "any" : score.toFixed(2);
+  $("stability-value").textContent = all ? "any" : stability.toFixed(2);
+  $("area-value").textContent = area ? area.toLocaleString("en") + " px" : "any";
   $("count").textContent = masks.length === 0 ? "No masks: nothing in this image passed the filters."
     : shown.length === masks.length ? (masks.length === 1 ? "1 mask" : masks.length + " masks")
     : shown.length + " of " + masks.length + " masks";
   $("heads").textContent = line("no.", "area", "score", "stability");
   $("heads").hidden = $("list").hidden = $("controls").hidden = masks.length === 0;
-  if (masks.length === 0) $("said").textContent = "Lower the least score or stability, or ask at more points, to find some.";
+  if (masks.length === 0) $("readout").textContent = "Lower the least score or stability, or ask at more points, to find some.";
   $("list").replaceChildren(...shown.map(m => new Option(label(m), m.place)));
   owner = new Int32Array(height * width);
   for (const m of [...shown].sort((a, b) => b.area - a.area || a.place - b.place)) each(m, at => owner[at] = m.place + 1);
@@ -60,7 +60,7 @@ function draw() {
   if (!pixels) return;
   const frame = new ImageData(new Uint8ClampedArray(pixels.data), width, height), out = frame.data;
   const part = $("opacity").value / 100, alone = pointed >= 0 ? pointed : chosen;
-  $("opacity-said").textContent = $("opacity").value + " %";
+  $("opacity-value").textContent = $("opacity").value + " %";
   if (alone >= 0) {
     for (let i = 0; i < out.length; i += 4) {  // the rest steps back
       const grey = 0.35 * (0.3 * out[i] + 0.59 * out[i + 1] + 0.11 * out[i + 2]);
@@ -80,9 +80,9 @@ function draw() {
   if (alone >= 0) ring(masks[alone].y, masks[alone].x, "#fff", Math.max(4, width / 150));
 }
 function tell(place, others) {
-  if (place < 0) { $("said").textContent = others; return; }
+  if (place < 0) { $("readout").textContent = others; return; }
   const m = masks[place], share = 100 * m.area / (height * width);
-  $("said").textContent = "Mask " + (place + 1) + ": " + m.area.toLocaleString("en") + " px (" + share.toFixed(share < 1 ? 2 : 1)
+  $("readout").textContent = "Mask " + (place + 1) + ": " + m.area.toLocaleString("en") + " px (" + share.toFixed(share < 1 ? 2 : 1)
     + " % of the image), score " + m.score.toFixed(3) + (m.stability === null ? "" : ", stability " + m.stability.toFixed(3))
     + ", made by a click at row " + m.y + ", column " + m.x + "." + others;
 }
