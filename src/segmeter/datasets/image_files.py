@@ -153,7 +153,10 @@ def header_size(raw: bytes) -> tuple[int, int]:
             raise ValueError(f"it is none of {', '.join(_FORMATS)}") from None
         with image:
             size = image.height, image.width
-            size = size[::-1] if _turned(image) else size
+            # As OpenCV turns it; Pillow itself turns the size of a TIFF file.
+            if "exif" in image.info and image.format != "TIFF":
+                with suppress(struct.error, LookupError, SyntaxError, TypeError, ValueError):
+                    size = size[::-1] if image.getexif()[_ORIENTATION] in (5, 6, 7, 8) else size
             if image.format == "PNG":
                 image.verify()  # the checksums of all chunks, up to the end mark
             elif image.format == "BMP":
@@ -162,15 +165,6 @@ def header_size(raw: bytes) -> tuple[int, int]:
     if raw.startswith(_JPEG) and raw.rfind(b"\xff\xd9") < raw.rfind(b"\xff\xda"):
         raise ValueError("it is truncated")
     return size
-
-
-def _turned(image: Any) -> bool:
-    """Whether EXIF turns an image by a quarter; of a TIFF file Pillow gives the upright size."""
-    if "exif" not in image.info or image.format == "TIFF":
-        return False
-    with suppress(struct.error, LookupError, SyntaxError, TypeError, ValueError):  # damaged EXIF
-        return image.getexif().get(_ORIENTATION) in (5, 6, 7, 8)
-    return False
 
 
 def _head(path: Path) -> bytes:

@@ -241,7 +241,7 @@ def paired_files(prediction: Path, ground_truth: Path) -> list[tuple[Path, Path]
         raise BadInput(f"'{prediction}' and '{ground_truth}' must both be files or both be folders")
     if not prediction.is_dir():
         return [(prediction, ground_truth)]
-    ground_truths, predictions = _by_stem(ground_truth), _by_stem(prediction)
+    ground_truths, predictions = _label_files(ground_truth), _label_files(prediction)
     lacking = [stem for stem in ground_truths if stem not in predictions]
     if lacking:
         raise NotFound(
@@ -251,13 +251,6 @@ def paired_files(prediction: Path, ground_truth: Path) -> list[tuple[Path, Path]
     if extra:
         raise NotFound(f"'{ground_truth}' holds no ground truth for '{predictions[extra[0]]}'")
     return [(predictions[stem], file) for stem, file in ground_truths.items()]
-
-
-def _by_stem(folder: Path) -> dict[str, Path]:
-    files = sorted(f for f in folder.iterdir() if f.suffix.lower() in RESULT_SUFFIXES)
-    if not files:
-        raise BadInput(f"folder '{folder}' holds no mask file: no image, .npy, .mat or .json")
-    return by_name(files)
 
 
 def read_edge_map(path: Path) -> npt.NDArray[Any]:

@@ -93,29 +93,23 @@ def pair(folder: Path) -> Pairs:
 
     Where neither finds a pair, folders may have a longer name that ends so: `DUTS-TE-Mask`.
     """
-    words = _IMAGES.split(), _MASKS.split()
-    found = _paired(folder, image_folder(folder), data_roots.named_folder(folder, words[1]))
+    images, masks = image_folder(folder), data_roots.named_folder(folder, _MASKS.split())
+    found = _in_one_folder(images) if masks is None else _in_two_folders(folder, images, masks)
     if not found.paired:
-        images, masks = (data_roots.named_folder(folder, names, ends=True) for names in words)
-        if images is not None and masks is not None:
-            return _paired(folder, images, masks)
+        ends = [data_roots.named_folder(folder, n.split(), ends=True) for n in (_IMAGES, _MASKS)]
+        if ends[0] is not None and ends[1] is not None:
+            return _in_two_folders(folder, ends[0], ends[1])
     return found
 
 
-def _paired(folder: Path, images: Path, masks: Path | None) -> Pairs:
-    if masks is None:
-        return _in_one_folder(images)
-    where = f"in '{images.name}', masks in '{masks.name}'"
-    return _in_two_folders(where, images, masks, nested=images != folder)
-
-
-def _in_two_folders(where: str, images: Path, masks: Path, nested: bool) -> Pairs:
-    """Masks of the same names, and `nested` in folders of the same names: `train/dog`."""
-    pairs = Pairs(where, by_name(images_in(images)))
+def _in_two_folders(folder: Path, images: Path, masks: Path) -> Pairs:
+    """Masks of the same names, and in folders of the same names: `train/dog`."""
+    pairs = Pairs(f"in '{images.name}', masks in '{masks.name}'", by_name(images_in(images)))
     for path in images_in(masks):
         _assign(pairs, path)
-    folders = [f for f in data_roots.folders_in(images) if nested and _below(f, images)]
-    masks_of = {_normalised(folder.name): masks / folder.name for folder in folders}
+    inside = data_roots.folders_in(images) if images != folder else []
+    folders = [path for path in inside if _below(path, images)]
+    masks_of = {_normalised(path.name): masks / path.name for path in folders}
     for subfolder in data_roots.folders_in(masks):
         things = [(path.stem, path) for path in images_in(subfolder)]
         name = pairs.image_of(subfolder.name)
@@ -126,12 +120,12 @@ def _in_two_folders(where: str, images: Path, masks: Path, nested: bool) -> Pair
         elif things:
             pairs.stray.append(f"{printable(subfolder.name)}/")
     _with_unique_names(pairs)
-    for folder in folders:
-        inner = _in_two_folders(where, folder, masks_of[_normalised(folder.name)], nested)
+    for path in folders:
+        inner = _in_two_folders(images, path, masks_of[_normalised(path.name)])
         for into, part in ((pairs.images, inner.images), (pairs.whole, inner.whole)):
-            into |= {f"{folder.name}/{name}": path for name, path in part.items()}
-        pairs.single |= {f"{folder.name}/{name}": each for name, each in inner.single.items()}
-        pairs.stray += [f"{folder.name}/{name}" for name in inner.stray]
+            into |= {f"{path.name}/{name}": file for name, file in part.items()}
+        pairs.single |= {f"{path.name}/{name}": each for name, each in inner.single.items()}
+        pairs.stray += [f"{path.name}/{name}" for name in inner.stray]
         pairs.renamed += inner.renamed
     return pairs
 
