@@ -237,7 +237,7 @@ def test_a_missing_file_of_two_folders_is_named(tmp_path: Path) -> None:
     assert f"no file or folder '{offered}'" in sentence(segmeter(*files))
     offered.mkdir()
     drawn.mkdir()
-    assert "no mask in '" in sentence(segmeter(*files))
+    assert f"no mask directly in '{drawn}'" in sentence(segmeter(*files))
     square = Mask.box((4, 4), (0, 0), (2, 2))
     written(offered / "a.json", [square])
     written(drawn / "a.json", [square])
