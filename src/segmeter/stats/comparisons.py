@@ -31,12 +31,7 @@ class Paired:
 
 
 def difference(
-    first: npt.ArrayLike,
-    second: npt.ArrayLike,
-    clusters: Sequence[Hashable],
-    *,
-    resamples: int = 2000,
-    seed: object = 0,
+    first: npt.ArrayLike, second: npt.ArrayLike, clusters: Sequence[Hashable], *, seed: object = 0
 ) -> Paired:
     """Compare two models target by target; targets in the same order for both.
 
@@ -45,11 +40,11 @@ def difference(
     1.5
     """
     gaps = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
-    return differences(gaps[:, None], clusters, resamples=resamples, seed=seed)[0]
+    return differences(gaps[:, None], clusters, seed=seed)[0]
 
 
 def differences(
-    gaps: npt.ArrayLike, clusters: Sequence[Hashable], *, resamples: int = 2000, seed: object = 0
+    gaps: npt.ArrayLike, clusters: Sequence[Hashable], *, seed: object = 0
 ) -> list[Paired]:
     """First minus second in several measures, `(targets, measures)`, under the same draws.
 
@@ -57,19 +52,10 @@ def differences(
     [2.0, 0.0]
     """
     table = _finite(np.asarray(gaps, dtype=float))
-    drawn = Resampling(clusters, resamples=resamples, seed=seed)
-    low, high = drawn.limits(table)
-    found = zip(
-        table.mean(axis=0),
-        low,
-        high,
-        paired_permutation_tests(drawn.sums(table), seed=seed),
-        strict=True,
-    )
-    return [
-        Paired(Interval(float(m), float(a), float(b)), float(p), len(table), drawn.clusters)
-        for m, a, b, p in found
-    ]
+    drawn = Resampling(clusters, seed=seed)
+    p_values = paired_permutation_tests(drawn.sums(table), seed=seed)
+    numbers = np.stack([table.mean(axis=0), *drawn.limits(table), p_values], axis=1).tolist()
+    return [Paired(Interval(*limits), p, len(table), drawn.clusters) for *limits, p in numbers]
 
 
 def paired_permutation_tests(

@@ -180,11 +180,7 @@ def permutation_test(
 
 
 def group_shares(
-    masks: Mapping[str, int],
-    countries: Mapping[str, str],
-    table: Mapping[str, str],
-    *,
-    seed: object = 0,
+    masks: Mapping[str, int], countries: Mapping[str, str], table: Mapping[str, str]
 ) -> list[GroupShare]:
     """Images and masks by group of countries, such as region or income, as Table 1 has them.
 
@@ -207,7 +203,7 @@ def group_shares(
     for group in sorted(set(located.values())):
         mine = [image for image, name in located.items() if name == group]
         counts = [float(masks[image]) for image in mine]
-        each = Resampling(mine, seed=(seed, group)).interval(counts)
+        each = Resampling(mine, seed=(0, group)).interval(counts)
         named = len({countries[image] for image in mine})
         made.append(
             GroupShare(group, named, len(mine), int(sum(counts)), each, len(mine) / len(located))
