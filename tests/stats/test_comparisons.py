@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segmeter.stats.comparisons import difference, holm, paired_permutation_tests
+from segmeter.core.benchmarks import Group
+from segmeter.stats.comparisons import (
+    difference,
+    difference_of,
+    holm,
+    paired_permutation_tests,
+    pairwise_tables,
+)
 from segmeter.stats.intervals import Resampling
 from segmeter.stats.statistics import paired_by_draws
 
@@ -101,3 +108,20 @@ def test_equal_models_do_not_differ_by_draws() -> None:
     found = paired_by_draws(0.0, np.zeros(500), 80, 80)
     assert found is not None
     assert (found.p, found.interval.low, found.interval.high) == (1.0, 0.0, 0.0)
+
+
+def test_a_model_is_not_the_better_one_for_empty_masks() -> None:
+    """HD95 of an empty mask is infinite; objects on which one model has one were left out."""
+    keys = tuple((f"s{k}", "a") for k in range(16))
+    scenes = tuple(scene for scene, _ in keys)
+    groups = [Group(m, "d", "", "corrected", keys, scenes) for m in ("often empty", "steady")]
+    often, steady = np.where(np.arange(16) % 2, np.inf, 1.0), np.full(16, 4.0)
+    (found,) = pairwise_tables(["hd95"], groups, [often[:, None], steady[:, None]])
+    assert (found.value, found.targets) == (0.0, 16)
+    assert not found.significant
+
+
+def test_two_infinite_values_are_no_difference_and_one_counts_even_where_others_are_equal() -> None:
+    gaps = difference_of(np.array([np.inf, np.inf, 2.0]), np.array([np.inf, 2.0, 2.0]))
+    assert np.isnan(gaps[0])
+    assert gaps[1:].tolist() == [1.0, 0.0]

@@ -196,10 +196,7 @@ def _statistic(name: str, in_volumes: bool) -> Statistic:
     if card.range == (0, 1):
         return made("%", 1, card.better, True, tested="yes")
     unit = ", ".join(filter(None, (card.units[in_volumes], "median")))
-    return made(
-        unit, 2, card.better, interval=_median,
-        paired=lambda g: np.where(np.isfinite(values(g)), values(g), np.nan),
-    )  # fmt: skip
+    return made(unit, 2, card.better, interval=_median)
 
 
 def _median(group: Group, values: Floats) -> Interval | None:

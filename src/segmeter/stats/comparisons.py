@@ -185,13 +185,14 @@ def _paired(
 ) -> list[Difference]:
     """One pair in every measure on the targets where both have numbers; none where they share
     no target."""
-    known, there = (_whole(values) for values in (theirs, ours))
-    other = {key: i for i, key in enumerate(second.keys) if i in known}
-    mine = [i for i, key in enumerate(first.keys) if i in there and key in other]
-    if not mine:
+    places = {key: i for i, key in enumerate(second.keys)}
+    mine = [i for i, key in enumerate(first.keys) if key in places]
+    gaps = difference_of(ours[mine], theirs[[places[first.keys[i]] for i in mine]])
+    known = np.flatnonzero(~np.isnan(gaps).any(axis=1))
+    if not known.size:
         return []
-    gaps = ours[mine] - theirs[[other[first.keys[i]] for i in mine]]
-    found = differences(gaps, [first.clusters[i] for i in mine], seed=first.dataset)
+    clusters = [first.clusters[mine[k]] for k in known]
+    found = differences(gaps[known], clusters, seed=first.dataset)
     head = (first.model, second.model, *first.comparison)
     limits = [(one.interval.value, one.interval.low, one.interval.high) for one in found]
     return [
@@ -200,6 +201,17 @@ def _paired(
     ]
 
 
-def _whole(values: Floats) -> set[int]:
-    """Targets that have a number in every measure."""
-    return set(np.flatnonzero(np.isfinite(values).all(axis=1)).tolist())
+def difference_of(ours: Floats, theirs: Floats) -> Floats:
+    """Differences target by target; an infinite one counts as the largest of the others.
+
+    So a model is not the better one for an empty mask, which is infinitely far from an object. NaN
+    where both are infinite.
+
+    >>> difference_of(np.array([1.0, np.inf, 5.0]), np.array([3.0, 1.0, 4.0])).tolist()
+    [-2.0, 2.0, 1.0]
+    """
+    with np.errstate(invalid="ignore"):
+        gaps = ours - theirs
+    most = np.abs(gaps).max(axis=0, initial=0.0, where=np.isfinite(gaps))
+    most = np.where(most > 0, most, 1.0)
+    return np.asarray(np.clip(gaps, -most, most))

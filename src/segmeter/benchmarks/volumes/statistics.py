@@ -31,7 +31,7 @@ from segmeter.core.scores_by_step import Tables
 from segmeter.measures.challenges import GATE
 from segmeter.stats import annotation_time
 from segmeter.stats.annotation_time import CostModel
-from segmeter.stats.comparisons import Paired, paired_permutation_tests
+from segmeter.stats.comparisons import Paired, difference_of, paired_permutation_tests
 from segmeter.stats.goals import Goal, reached
 from segmeter.stats.intervals import Floats, Interval, Resampling, codes, share_interval
 from segmeter.stats.statistics import Better, Statistic
@@ -224,9 +224,8 @@ def _paired(
 ) -> Paired | None:
     """First minus second on the objects of both, averaged as each is; limits from six patients."""
     theirs = dict(zip(second.keys, values(second), strict=True))
-    with np.errstate(invalid="ignore"):  # goals that neither reached
-        gaps = values(first) - np.array([theirs.get(key, np.nan) for key in first.keys])
-    known = np.isfinite(gaps)
+    gaps = difference_of(values(first), np.array([theirs.get(k, np.nan) for k in first.keys]))
+    known = ~np.isnan(gaps)
     if not known.any():
         return None
     means, patients = per_case(first, gaps, known)
