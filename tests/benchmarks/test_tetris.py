@@ -422,7 +422,7 @@ def test_a_run_with_real_weights_keeps_the_order(
             assert (group.role("min") <= group.role("base")).all()
             assert (group.role("base") <= group.role("max")).all()
     blocks = [b for s in Tetris().sections(run) for b in s.blocks]
-    assert not [b for b in blocks if isinstance(b, Table) and b.name == "beside-the-paper"]
+    assert not [b for b in blocks if isinstance(b, Table) and b.name == "compared-with-paper"]
     said = [b.text for b in blocks if isinstance(b, Note)]
     assert any("50 targets and 10 clicks, these of 1 and 1" in text for text in said)
 

@@ -177,7 +177,7 @@ def average_precision(matched: Sequence[Matched], weights: Real | None = None) -
             recall = np.nan_to_num(good / totals[part, None, None])
         precision = good / (good + bad + np.spacing(1))
         envelope = np.maximum.accumulate(precision[..., ::-1], axis=-1)[..., ::-1]
-        # A place answers for the levels between its predecessor's recall and its own.
+        # A detection sets the precision at the levels between its predecessor's recall and its own.
         reached = np.searchsorted(RECALLS, recall, side="right")
         levels = np.diff(reached, axis=-1, prepend=0)
         made[part] = (levels * envelope).sum(axis=-1) / RECALLS.size

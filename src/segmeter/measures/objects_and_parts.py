@@ -184,7 +184,7 @@ def _judge(table: Table, protocol: FopProtocol) -> tuple[_Side, _Side]:
     part_of_theirs = both & inside & above(theirs, _PART)
     part_of_mine = both & around & above(mine, _PART)
     # Fragments need no large part: slivers and regions that are not judged add too. The paper
-    # asks for at least one large part.
+    # requires at least one large part.
     broken, other_broken = (part_of_mine, part_of_theirs) if paper else (around, inside)
     return (
         _side(table.rows, judged[0], objects, part_of_theirs, broken, around * mine),

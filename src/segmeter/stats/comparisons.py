@@ -118,7 +118,7 @@ def _signs(scenes: int, flips: int, seed: object) -> Iterator[Floats]:
         yield (1 - 2 * bits.view(np.int8)).astype(np.float64)
 
 
-@lru_cache(maxsize=2)  # a report asks for the same signs in every table: 3 s of its 12 each time
+@lru_cache(maxsize=2)  # a report uses the same signs in every table: 3 s of its 12 each time
 def _packed_flips(scenes: int, flips: int, seed: str) -> npt.NDArray[np.uint8]:
     """Drawn patterns as bits, 1 for a minus, `(flips, bytes)`."""
     draw = seeded(seed)

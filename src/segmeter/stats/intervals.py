@@ -314,7 +314,7 @@ def _effective_size(drawn: Resampling, raised: Floats, share: float) -> float:
     return targets / max(1.0, clustered / plain)
 
 
-@lru_cache(maxsize=2)  # every statistic of a dataset asks for the same draws
+@lru_cache(maxsize=2)  # every statistic of a dataset uses the same draws
 def _weights(clusters: int, resamples: int, seed: str) -> npt.NDArray[Any]:
     """How often each scene is drawn in each resample: multinomial, counted from draws.
 

@@ -46,7 +46,7 @@ from segmeter.stats.statistics import Statistic, resampling, standing_out
 def sections(run: Results) -> list[page.Section]:
     made = comparisons(run)
     findings, goal, results = made[0].findings, made[0].goals.lead, []
-    # On the objects that all models have; a note tells where some lack.
+    # On the objects that all models have; a note names models that lack some.
     for comparison, every in zip(comparisons(run, common=True), made, strict=True):
         results += [
             answer(comparison, len(made) > 1),

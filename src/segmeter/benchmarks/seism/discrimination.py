@@ -117,7 +117,7 @@ def partners(images: Sequence[str]) -> dict[str, str]:
             other = published[other]
         found[image] = other
     alone = [image for image in images if found[image] == image]
-    if len(alone) == 1:  # let it into the ring of a neighbour
+    if len(alone) == 1:  # exchange it with another image and its partner
         before = next(p for p in images if p != alone[0])
         found[alone[0]], found[before] = found[before], alone[0]
     else:

@@ -307,7 +307,7 @@ def precision_recall_chart(
         marks.append(page.Points("people", [people.recall], [people.precision], ["people"]))
     for name, curve in ranked:
         if len(curve.recall) > 1:
-            # From low to high recall, so that its name stands where it has room.
+            # From low to high recall, so that there is room for its name at the end.
             order = slice(None, None, -1 if curve.recall[0] > curve.recall[-1] else 1)
             marks.append(page.Line(name, curve.recall[order], curve.precision[order]))
         single = [name] if len(curve.recall) == 1 else []

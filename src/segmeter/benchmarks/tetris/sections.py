@@ -318,7 +318,7 @@ def compared_with_the_paper(
         page.Column("D", "here − paper", 2): lambda r: (here("d")(r).value or 0.0) - r[2]["d"],
     }
     title = "Comparison with the paper's rows"
-    return page.Table.of("beside-the-paper", found, columns, title) if found else None
+    return page.Table.of("compared-with-paper", found, columns, title) if found else None
 
 
 def first_click_tables(found: Attacks) -> Iterator[page.Table]:

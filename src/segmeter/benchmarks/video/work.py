@@ -229,7 +229,7 @@ class _Session:
 
 
 def _obeyed(prompts: Sequence[Prompt], masks: FrameMasks) -> float | None:
-    """The share of clicks that lie in the mask if positive, and outside if not."""
+    """The share of clicks that are in the mask if positive, and outside if not."""
     found = [
         masks.slice(t)[p.pixel] == p.positive
         for t, some in by_frame(prompts).items()

@@ -300,7 +300,7 @@ _LISTED = 15
 
 
 def failures(run: Results, groups: Sequence[VolumeSessions]) -> Table:
-    """The objects that come out worst over all models and users of a dataset."""
+    """The objects with the lowest Dice over all models and users of a dataset."""
     query = "select distinct dataset, scene, target, area from sessions order by all"
     found = run.sql(query).to_pylist()
     sizes = {(row["dataset"], row["scene"], row["target"]): row["area"] for row in found}

@@ -13,11 +13,11 @@ NOT_REPRODUCIBLE = (
 )
 
 RULES = {"masks": "zeroshot"}
-"""Segment Anything's own rules: three masks for one point and the one it trusts most, then the
-single mask, its logits fed back every round."""
+"""Segment Anything's own rules: of three masks for one point the one of the highest score, then the
+single mask; its logits are fed back every round."""
 OWN_RULES = (
-    "SAM kinds answer by Segment Anything's own rules (`masks=zeroshot`) where nothing else was "
-    "asked for; names leave that out."
+    "SAM models choose masks by Segment Anything's own rules (`masks=zeroshot`) unless another "
+    "option is given; tables leave this option out of their names."
 )
 
 
