@@ -294,6 +294,18 @@ def test_an_unlabelled_image_does_not_take_the_label_map_of_a_missing_one(tmp_pa
     assert "the first is 'case_0003'" in data.card.missing
 
 
+def test_unlabelled_cases_with_numbers_of_four_digits_are_counted_one_by_one(tmp_path, nifti, scan):
+    """As in AMOS, whose names end as nnU-Net's channels do."""
+    values, labels = scan
+    for number in (1, 507, 508):
+        nifti(tmp_path / "imagesTr" / f"amos_{number:04}.nii.gz", values)
+    nifti(tmp_path / "labelsTr" / "amos_0001.nii.gz", labels)
+    data = VolumeFolder(str(tmp_path))
+    assert list(data.scenes()) == ["amos_0001"]
+    assert data.recognised.startswith("1 volume, decathlon folder")
+    assert "2 images left out (without labels), the first is 'amos_0507'" in data.card.missing
+
+
 @pytest.mark.parametrize(
     ("label", "names", "chosen", "modality"),
     [

@@ -144,9 +144,9 @@ def _decathlon(folder: Path) -> Layout | None:
     for path in _volumes(folder / "imagesTr"):
         name = case_name(path)
         channel = _CHANNEL.match(name)
-        own = channel[1] if channel and name not in labels else name
+        own = channel[1] if channel and name not in labels and channel[1] in labels else name
         images[own] = (*images.get(own, ()), path)
-    numbered = any(_CHANNEL.match(case_name(p[0])) for p in images.values())
+    numbered = any(name != case_name(paths[0]) for name, paths in images.items())
     what = "nnU-Net folder" if numbered else "decathlon folder"
     return _paired(what, folder, images, {name: {"": path} for name, path in labels.items()})
 
@@ -183,13 +183,11 @@ def _same_folder(folder: Path) -> Layout:
     words = {p: _LABEL_WORDS.search(case_name(p)) for p in files}
     labels = [p for p in files if words[p] or p.name.lower().endswith(_LABEL_FILES)]
     images = _images([p for p in files if p not in labels], labels)
-    if len(labels) != 1 or not images:
-        return _paired(what, folder, images, _by_image(images, labels))
-    if len(images) == 1:
+    if len(labels) == len(images) == 1:
         return _paired(what, folder, images, {next(iter(images)): {"": labels[0]}})
-    label = case_name(labels[0])
+    label = case_name(labels[0]) if len(labels) == 1 else ""
     core = "" if _LABEL_WORDS.fullmatch(label) else _core(label)
-    if core in images or not all(name.startswith(core) for name in images):
+    if not label or not images or core in images or any(not n.startswith(core) for n in images):
         return _paired(what, folder, images, _by_image(images, labels))
     # Several images and one label map, as in BraTS and autoPET: channels named after their files.
     channels = tuple(name.removeprefix(core).strip("-_. ") for name in images)
