@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import segmeter
 from segmeter.benchmarks.rclicks.statistics import CARDS as RCLICKS
 from segmeter.benchmarks.tetris.statistics import STATISTICS, attacks_of
 from segmeter.core.annotation_events import Timing
@@ -174,3 +176,11 @@ def test_a_statistic_of_a_later_round_needs_every_object() -> None:
     names = cards("noc-until")
     assert {"iou@1", "boundary-iou@1"} <= names.keys()
     assert not {"iou@2", "auc", "boundary-iou@2", "boundary-auc"} & names.keys()
+
+
+def test_models_and_datasets_come_in_the_order_of_the_plan(tmp_path: Path) -> None:
+    models, names = ["synthetic-noisy", "disc"], ["mini", "drawn"]
+    run = segmeter.evaluate(models, names, out=tmp_path / "run", limit=1, rounds=1)
+    for found in (run.summary(), run.compare()):
+        assert list(dict.fromkeys(row.dataset for row in found)) == names
+    assert list(dict.fromkeys(row.model for row in run.summary())) == models

@@ -36,7 +36,8 @@ def means_over_targets(run: Results, *values: str) -> dict[str, list[float]]:
     means = ", ".join(f"coalesce(avg(v{k}) / 1e6, 'nan')" for k in range(len(values)))
     table = run.whole.sql(f"""
         select dataset, {means}
-        from (select dataset, {each} from sessions group by dataset, scene, target) group by dataset
+        from (select dataset, {each} from sessions group by dataset, scene, target)
+        group by dataset order by dataset
     """)
     return {name: list(found) for name, *found in zip(*table.to_pydict().values(), strict=True)}
 

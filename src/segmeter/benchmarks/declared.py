@@ -27,7 +27,7 @@ from segmeter.core.benchmarks import (
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.measures import mask_measure
-from segmeter.core.plans import Plan
+from segmeter.core.plans import Plan, in_order
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 from segmeter.core.seeds import fingerprint
@@ -175,13 +175,8 @@ class Declared:
         return getattr(self._module(module), name or "sections")
 
     def groups(self, run: Results) -> Sequence[Group]:
-        """The groups of a run, loaded once; models in the order in which they were named."""
-        order = {str(spec): place for place, spec in enumerate(run.plan.segmenters)}
-        return once_per_run(
-            run,
-            "groups",
-            lambda: sorted(self.load(run), key=lambda g: order.get(g.model, len(order))),
-        )
+        """The groups of a run, loaded once, in the order in which models and data were named."""
+        return once_per_run(run, "groups", lambda: in_order(self.load(run), run.plan))
 
     def summary(self, run: Results) -> list[SummaryRow]:
         """Every statistic of every group, with its interval."""

@@ -177,6 +177,17 @@ class Job:
         return f"{self.segmenter.name} on {data}/{self.scene}"
 
 
+def in_order(groups: Sequence[Any], plan: Plan) -> list[Any]:
+    """Groups of rows by model, then by dataset, as the plan names them; others last."""
+    models, datasets = (
+        {str(spec): place for place, spec in enumerate(specs)}
+        for specs in (plan.segmenters, plan.datasets)
+    )
+    return sorted(
+        groups, key=lambda g: (models.get(g.model, len(models)), datasets.get(g.dataset, 0))
+    )
+
+
 def display_names(specs: Sequence[Spec]) -> dict[str, str]:
     """Display name of each dataset, by its full spec.
 

@@ -14,7 +14,7 @@ from segmeter.core.benchmarks import Results
 from segmeter.core.catalogue import short
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.grouping import grouped
-from segmeter.core.plans import display_names
+from segmeter.core.plans import display_names, in_order
 from segmeter.core.rows import SESSION_ROWS, measure_column
 from segmeter.core.scores_by_step import Tables, to_the_end
 from segmeter.core.sections import Axis, Chart, Line, Points
@@ -65,7 +65,9 @@ def draw_measure(run: Results, measure: str, protocol: str, path: Path) -> None:
     room = 0.05 * (high - low) or 0.05  # one range for all panels
     y = Axis(f"mean {measure.replace('iou', 'IoU')}", low - room, high + room)
     charts = []
-    for (dataset, user), here in grouped(found, lambda t: (t.dataset, t.user)).items():
+    for (dataset, user), here in grouped(
+        in_order(found, run.plan), lambda t: (t.dataset, t.user)
+    ).items():
         objects, images = len(here[0].keys), len(set(here[0].clusters))
         title = f"{names.get(dataset, dataset)}, {user} ({objects} objects, {images} images)"
         charts.append(Chart(title, Axis("round"), y, [lines[t.key] for t in here]))

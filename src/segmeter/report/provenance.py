@@ -159,7 +159,9 @@ def _all_scenes(run: Results, dataset: str, done: set[tuple[str, str, str]]) -> 
     try:
         return run.scenes(dataset)
     except SegmeterError:
-        failed = run.sql("select distinct scene from errors where dataset = ?", [dataset])
+        failed = run.sql(
+            "select distinct scene from errors where dataset = ? order by all", [dataset]
+        )
         known = {scene for _, name, scene in done if name == dataset}
         return sorted(known.union(failed["scene"].to_pylist()))
 
