@@ -178,7 +178,13 @@ class Job:
 
 
 def in_order(groups: Sequence[Any], plan: Plan) -> list[Any]:
-    """Groups of rows by model, then by dataset, as the plan names them; others last."""
+    """Groups of rows by model, then by dataset, as the plan names them; others last.
+
+    >>> from types import SimpleNamespace as Group
+    >>> plan = Plan("noc", (Spec("b"), Spec("a")), (Spec("mini"),))
+    >>> [group.model for group in in_order([Group(model=m, dataset="mini") for m in "abc"], plan)]
+    ['b', 'a', 'c']
+    """
     models, datasets = (
         {str(spec): place for place, spec in enumerate(specs)}
         for specs in (plan.segmenters, plan.datasets)
