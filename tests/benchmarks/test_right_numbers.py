@@ -15,7 +15,7 @@ from segmeter.benchmarks.tetris.statistics import STATISTICS, attacks_of
 from segmeter.core.annotation_events import Timing
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Note, Table
-from segmeter.report.result_tables import paper_table, sections_of, table_text
+from segmeter.report.result_tables import TableChoice, paper_table, sections_of
 from segmeter.stats.comparisons import holm
 from segmeter.stats.cost_fitting import fit_costs
 from segmeter.stats.intervals import Resampling
@@ -23,6 +23,10 @@ from segmeter.stats.statistics import cards_by_name
 from segmeter.store import Run
 
 from .kept_results import RUNS, KeptRun
+
+
+def table_of(run: Any, protocol: str = "corrected") -> Table:
+    return paper_table(run, protocol, TableChoice())
 
 
 def cards(name: str) -> dict[str, Any]:
@@ -68,7 +72,7 @@ def test_a_leaderboard_puts_the_lowest_first_where_lower_is_better(
 def test_every_benchmark_has_sessions_a_table_a_leaderboard_and_differences(name: str) -> None:
     kept: Any = KeptRun(name)
     assert Run.sessions(kept)
-    assert "|" in table_text(kept, "md", kept.plan.leading_protocol)
+    assert table_of(kept, kept.plan.leading_protocol).rows
     assert any(section.blocks for section in sections_of(kept))
     assert len(kept.plan.segmenters) == 1 or kept.benchmark.differences(kept)
 
@@ -142,22 +146,22 @@ def test_the_limits_of_a_ratio_are_values_of_resamples() -> None:
 
 def test_the_paper_table_has_the_clicks_to_the_given_goals() -> None:
     eighty: Any = KeptRun("noc", {"goal": "80"})
-    titles = [column.title for column in paper_table(eighty).columns]
+    titles = [column.title for column in table_of(eighty).columns]
     assert {"NoC@80", "NoF@80"} <= set(titles)
     assert "NoC@85" not in titles
     three: Any = KeptRun("noc", {"goal": "80,85,90"})
-    assert {"NoC@80", "NoC@85", "NoC@90"} <= {c.title for c in paper_table(three).columns}
-    assert "80 %, 85 % and 90 % IoU" in paper_table(three).caption
+    assert {"NoC@80", "NoC@85", "NoC@90"} <= {c.title for c in table_of(three).columns}
+    assert "80 %, 85 % and 90 % IoU" in table_of(three).caption
     dice: Any = KeptRun("noc", {"goal": "dice>=0.9"})
-    assert paper_table(dice).caption.startswith("Clicks to dice of 0.9, failures")
+    assert table_of(dice).caption.startswith("Clicks to dice of 0.9, failures")
     mixed: Any = KeptRun("noc", {"goal": "85,dice>=0.9"})
-    assert paper_table(mixed).caption.startswith("Clicks to 85 % IoU and dice of 0.9, failures")
+    assert table_of(mixed).caption.startswith("Clicks to 85 % IoU and dice of 0.9, failures")
 
 
 def test_the_paper_table_counts_objects_where_models_lack_some() -> None:
     """A model that failed on most scenes looked better in its table."""
     few: Any = KeptRun("noc", where="model <> 'disc' or scene in ('astronaut', '000', '001')")
-    table = paper_table(few)
+    table = table_of(few)
     counts = [k for k, column in enumerate(table.columns) if column.title == "n"]
     assert counts
     assert len({row[counts[0]] for row in table.rows}) > 1
@@ -169,7 +173,7 @@ def test_the_paper_table_counts_objects_where_models_lack_some() -> None:
     assert board.columns[1].title == "n"
     assert "some models lack objects" in board.caption
     whole: Any = KeptRun("noc")
-    assert "n" not in [column.title for column in paper_table(whole).columns]
+    assert "n" not in [column.title for column in table_of(whole).columns]
 
 
 def test_a_statistic_of_a_later_round_needs_every_object() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import segmeter
 from segmeter.analysis.breakdown import splits
 from segmeter.store import Run
 
@@ -73,11 +74,10 @@ def test_its_leaderboard_sorts_by_the_better_direction(place: Path, tmp_path: Pa
 
 
 def test_its_table_json_and_report_are_written(place: Path, tmp_path: Path) -> None:
-    from segmeter.report.result_tables import table_text
     from segmeter.report.writing import sections_of, write_sections
 
     run = Run.open(place, trust=True)
-    assert r"wrong size & overlap \\" in table_text(run, "tex")
+    assert r"wrong size & overlap \\" in segmeter.open_run(place, trust=True).table("latex")
     rows = json.loads(said("report", place, "--trust", "--json"))["rows"]
     assert {row["statistic"] for row in rows} == {"wrong-size", "overlap"}
     write_sections(run, sections_of(run), tmp_path / "page.html")
