@@ -51,6 +51,16 @@ def test_masks_of_ones_read_as_well_as_masks_of_255(tmp_path: Path) -> None:
         assert masks_in_folder(tmp_path)("dog", "object", (40, 60)) == mask
 
 
+def test_masks_of_scenes_in_folders_are_in_folders(tmp_path: Path) -> None:
+    mask = Mask.box((40, 60), (10, 20), (30, 40))
+    for place in ("masks/zoo/dog_1.png", "dog_1.png"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(tmp_path / place), mask.dense().astype(np.uint8))
+    given = masks_in_folder(tmp_path / "masks")
+    assert given("zoo/dog", "1", (40, 60)) == mask
+    assert given("../dog", "1", (40, 60)) is None
+
+
 def shifted(mask: Mask, by: int) -> Mask:
     """The mask moved to the right: it misses the left edge and has too much on the right."""
     dense = mask.dense()

@@ -336,7 +336,10 @@ def masks_of_run(run: Path, model: str, round: int) -> MaskSource:
 
 
 def masks_in_folder(folder: Path) -> MaskSource:
-    """PNG files `SCENE_TARGET.png`, or `SCENE.png` for images with one target."""
+    """PNG files `SCENE_TARGET.png`, or `SCENE.png` for images with one target.
+
+    Scenes in folders, such as `zoo/cat`, have their masks in folders.
+    """
     if not folder.is_dir():
         raise NotFound(f"[[masks]]: there is no folder '{folder}'")
     inside = folder.resolve()
@@ -344,7 +347,7 @@ def masks_in_folder(folder: Path) -> MaskSource:
     def mask(scene: str, target: str, shape: tuple[int, ...]) -> Mask | None:
         for name in (f"{scene}_{target}.png", f"{scene}.png"):
             path = (inside / name).resolve()
-            if path.parent == inside and path.is_file():
+            if path.is_relative_to(inside) and path.is_file():
                 size = image_size(path)
                 if size != shape:
                     found, wanted = (" x ".join(map(str, sides)) for sides in (size, shape))
