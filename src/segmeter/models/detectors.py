@@ -188,7 +188,7 @@ def _letter_box(pixels: Pixels) -> tuple[Array, float]:
 
     height, width = pixels.shape[:2]
     scale = min(_SIDE / height, _SIDE / width)
-    size = int(width * scale), int(height * scale)
+    size = max(1, int(width * scale)), max(1, int(height * scale))
     square = np.full((_SIDE, _SIDE, 3), _GREY, dtype=np.uint8)
     square[: size[1], : size[0]] = cv2.resize(pixels, size, interpolation=cv2.INTER_LINEAR)
     return square[:, :, ::-1].transpose(2, 0, 1)[None].astype(np.float32), scale

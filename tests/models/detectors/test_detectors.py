@@ -9,7 +9,7 @@ import pytest
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, BadWeights, NotFound
-from segmeter.models.detectors import COCO_CATEGORIES, Detector, suppressed
+from segmeter.models.detectors import COCO_CATEGORIES, Detector, _letter_box, suppressed
 
 NAMES = sorted(entry.name for entry in catalogue.detectors)
 
@@ -108,3 +108,10 @@ def _iou(found, target):
     high = max(0, min(y + height, bottom) - max(y, top))
     both = wide * high
     return both / (width * height + (bottom - top) * (right - left) - both)
+
+
+def test_a_strip_of_two_rows_keeps_a_row_in_the_square() -> None:
+    frame, scale = _letter_box(np.zeros((2, 3000, 3), np.uint8))
+    assert frame.shape == (1, 3, 416, 416)
+    assert (frame[0, 0] == 0).sum() == 416  # one row of the image, the rest is grey
+    assert scale == 416 / 3000

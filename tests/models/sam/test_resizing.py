@@ -29,3 +29,10 @@ def test_grey_pixels_that_pretend_to_be_three_come_out_as_three(dtype):
     whole = channels(np.repeat(grey[:, :, None], 3, axis=2), CPU)
     assert torch.equal(found, whole)
     assert found.stride() == whole.stride()  # kernels are chosen by the layout
+
+
+def test_an_image_of_one_row_keeps_a_row():
+    frame = Padded((1, 3000))
+    assert frame.inside == (1, 1024)
+    assert frame.enter(np.full((1, 3000, 3), 255, np.uint8), CPU).shape == (1, 3, 1024, 1024)
+    assert frame.leave(torch.ones(1, 1, 256, 256)).shape == (1, 1, 1, 3000)

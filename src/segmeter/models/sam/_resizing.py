@@ -122,7 +122,7 @@ class Padded:
         """Size of the image within the square."""
         height, width = self.shape
         scale = self.side / max(height, width)
-        return int(height * scale + 0.5), int(width * scale + 0.5)
+        return max(1, int(height * scale + 0.5)), max(1, int(width * scale + 0.5))
 
     @property
     def scale(self) -> tuple[float, float]:
