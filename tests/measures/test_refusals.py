@@ -75,8 +75,9 @@ def test_models_are_compared_where_both_have_a_value() -> None:
     groups = [Group(model, "d", "u", "corrected", keys, clusters) for model in ("one", "two")]
     values = ([1.0, np.nan, 3.0, 4.0, np.inf], [0.0, 0.0, np.nan, 2.0, 0.0])
     (found,) = pairwise_tables(["x"], groups, [np.array(column)[:, None] for column in values])
-    assert (found.targets, found.value) == (2, 1.5)
-    assert found.p == 0.5
+    # Differences 1 and 2; the infinite one counts as the largest of these.
+    assert (found.targets, found.value) == (3, pytest.approx(5 / 3))
+    assert found.p == 0.25
 
 
 def test_boundary_iou_is_for_images() -> None:
