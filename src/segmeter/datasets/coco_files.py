@@ -126,21 +126,17 @@ def run_lengths_in(content: Any) -> dict[str, list[Named]] | None:
 def _masks(value: Any) -> Iterator[Named]:
     """`(name, label, run lengths)` of everything in a value that is a run-length mask."""
     if _is_mask(value):
-        yield _named("object", value)
-    elif isinstance(value, Mapping) and isinstance(value.get("annotations"), list):
+        value = {"object": value}
+    if isinstance(value, Mapping) and isinstance(value.get("annotations"), list):
         yield from _masks(value["annotations"])
     elif isinstance(value, Mapping) and all(map(_is_mask, value.values())):
-        yield from (_named(str(name), mask) for name, mask in value.items())
+        yield from ((str(name), str(m.get("label", "")), m) for name, m in value.items())
     elif isinstance(value, list):
         for place, entry in enumerate(value, start=1):
             inner = entry.get("segmentation", entry) if isinstance(entry, Mapping) else None
             if _is_mask(inner):
                 name = str(entry.get("id", entry.get("name", place)))
                 yield name, str(entry.get("label", "")), inner
-
-
-def _named(name: str, mask: Mapping[str, Any]) -> Named:
-    return name, str(mask.get("label", "")), mask
 
 
 def _is_mask(value: Any) -> bool:

@@ -95,6 +95,11 @@ def late_batches(connection: sa.Connection) -> Sequence[Row]:
     return connection.execute(sa.select(db.batches).where(*late)).mappings().all()
 
 
+def answered_questions(connection: sa.Connection, person: str) -> set[str]:
+    r = db.responses.c
+    return set(connection.execute(sa.select(r.question).where(r.person == person)).scalars())
+
+
 def own_batch(connection: sa.Connection, person: str, batch: str) -> Row:
     found = db.find(connection, db.batches, id=batch, person=person)
     if found is None:

@@ -144,9 +144,8 @@ class RunningStudy:
 
     def open_questions(self, person: Row, when: str) -> list[Any]:
         """The questions of a page that this participant has not answered."""
-        asked = sa.select(db.responses.c.question).where(db.responses.c.person == person["id"])
         with self.database.snapshot() as connection:
-            given = set(connection.execute(asked).scalars())
+            given = records.answered_questions(connection, person["id"])
         wanted = questions_of(self.plan, when)
         return [] if any(q.name in given for q in wanted) else wanted
 
@@ -155,9 +154,8 @@ class RunningStudy:
 
         A form that is sent twice is stored once.
         """
-        asked = sa.select(db.responses.c.question).where(db.responses.c.person == person["id"])
         with self.database.writing() as connection:
-            given = set(connection.execute(asked).scalars())
+            given = records.answered_questions(connection, person["id"])
             rows = [
                 {"person": person["id"], "question": name, "at": time.time(), "value": value}
                 for name, value in values.items()
