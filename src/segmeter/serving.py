@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import threading
+import traceback
 from collections import OrderedDict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -106,16 +107,19 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(413, {"error": "a body of 1 byte to 256 MB is needed"})
             return
         body = self.rfile.read(length)
+        status, reply = 404, {"error": "POST /image or POST /predict"}
         try:
             if self.path == "/image":
-                self._reply(200, self.server.set_image(body))
+                status, reply = 200, self.server.set_image(body)
             elif self.path == "/predict":
                 reply = self.server.predict(json.loads(body))
-                self._reply(410 if "gone" in reply else 200, reply)
-            else:
-                self._reply(404, {"error": "POST /image or POST /predict"})
+                status = 410 if "gone" in reply else 200
         except (SegmeterError, ValueError, TypeError, RecursionError) as error:
-            self._reply(400, {"error": str(error)})
+            status, reply = 400, {"error": str(error)}
+        except Exception as error:  # noqa: BLE001  a model may raise anything
+            traceback.print_exc()
+            status, reply = 500, {"error": f"{type(error).__name__}: {error}"}
+        self._reply(status, reply)
 
     def _reply(self, status: int, content: Any) -> None:
         body = json.dumps(content).encode()

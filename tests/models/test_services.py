@@ -71,6 +71,16 @@ def test_our_service_gives_the_rows_of_the_library(tmp_path: Path) -> None:
         assert segmeter.check(address).kind == "model"
 
 
+def test_a_model_that_fails_in_our_service_states_its_error(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "def broken(image, clicks):\n    raise RuntimeError('CUDA out of memory')\n"
+    )
+    with served(f"{tmp_path}/own.py:broken") as (_, address):
+        encoded = ServiceModel(address).encode(drawn_scene())
+        with pytest.raises(SegmeterError, match=r"failed \(500\): .*RuntimeError: CUDA out of mem"):
+            encoded.predict([Request((Click((40, 60)),))])[0].mask()
+
+
 def test_a_label_studio_backend_gives_the_rows_of_the_library(tmp_path: Path) -> None:
     with process(str(HERE / "label_studio_backend.py"), "disc?radius=7") as (_, address):
         there = run(f"{address}?protocol=label-studio", tmp_path / "service")
