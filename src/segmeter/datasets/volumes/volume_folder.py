@@ -182,12 +182,9 @@ class MiniVolume(Volume):
     def __init__(self, id: str) -> None:
         self.grid = Grid(_array(f"{id}.labels").shape, _array(f"{id}.affine"))
         self.slice_numbers = self.grid.slice_numbers
-        rule = Labelling(names=_NAMES)
-        lazily = partial(self._turned, "image"), lambda: targets_in(self._turned("labels"), rule)
+        turned, rule = partial(_turned, self.grid, id), Labelling(names=_NAMES)
+        lazily = partial(turned, "image"), lambda: targets_in(turned("labels"), rule)
         super().__init__("mini-volumes", id, *lazily, header=self.grid.header())
-
-    def _turned(self, name: str) -> npt.NDArray[Any]:
-        return np.ascontiguousarray(self.grid.to_scene(_array(f"{self.id}.{name}")))
 
 
 @catalogue.datasets.add("mini-volumes", card_of("mini-volumes").summary)
@@ -200,6 +197,10 @@ class MiniVolumes(SceneSet[None]):
 
     def fingerprint(self) -> str:
         return fingerprint("mini-volumes", _DATA.read_bytes())
+
+
+def _turned(grid: Grid, id: str, name: str) -> npt.NDArray[Any]:
+    return np.ascontiguousarray(grid.to_scene(_array(f"{id}.{name}")))
 
 
 @cache
