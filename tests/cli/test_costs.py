@@ -208,7 +208,7 @@ def test_clicks_at_the_cap_are_called_so(typed: Typed, tmp_path: Path) -> None:
     _, told, _ = typed("run", "noc", "-m", "disc", "-m", "synthetic-oracle", "-d", "mini", "-d",
                        "drawn", "--limit", 1, "--rounds", 2, "--workers", 0,
                        "--out", tmp_path / "two")  # fmt: skip
-    assert "\nnoc@90 of disc (drawn), disc (mini) is the cap of 2 rounds: no object reached" in told
+    assert "\nnoc@90 of disc (mini), disc (drawn) is the cap of 2 rounds: no object reached" in told
     code, _, err = typed("report", out)
     assert code == 0, err
     assert "the NoC of disc consists mostly of such objects" in (out / "report.html").read_text()

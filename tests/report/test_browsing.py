@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,3 +117,17 @@ def visible(tab: Any) -> list[str]:
     found: list[str] = tab.run("""[...document.querySelectorAll('main > section')]
         .filter(s => getComputedStyle(s).display !== 'none').map(s => s.id)""")
     return found
+
+
+def test_a_column_that_never_differs_is_left_out(played: Run, tmp_path: Path) -> None:
+    """With two datasets, objects of one name are told apart by theirs."""
+    models, data = (Spec("disc"),), (Spec("drawn"), Spec("drawn", {"seed": 1}))
+    plan = Plan("noc", models, data, rounds=1, limit=1, protocols=("corrected",))
+    run_plan(plan, tmp_path / "run", workers=0)
+
+    def heads(run: Run) -> list[str]:
+        return re.findall(r'<th scope="col"[^>]*>([^<]+)</th>', Sessions(run).page({}))
+
+    last = ["result", "rounds", "best IoU, %", "area, px"]
+    assert heads(Run.open(tmp_path / "run")) == ["object", "model", "dataset", *last]
+    assert heads(played) == ["object", "model", "protocol", "class", *last]

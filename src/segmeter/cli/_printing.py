@@ -210,8 +210,8 @@ def _print_tables(
         lines = []
         for model, own in grouped(here, attrgetter("model")).items():
             values = {row.statistic: row for row in own}
-            cells = (_cell(values.get(name), cards[name]) for name in fitting)
-            lines.append([_shortened(short(model)), *cells])
+            cells = [_cell(values.get(name), cards[name]) for name in fitting]
+            lines += [[_shortened(short(model)), *cells]] if any(cells) else []
         numbers = [{"justify": "right", "no_wrap": True}] * len(fitting)
         print_rows(["model", *fitting], lines, title, [{"no_wrap": True}, *numbers])
     return list(dict.fromkeys(hidden))

@@ -113,17 +113,20 @@ class Sessions:
 
     def page(self, asked: Mapping[str, str]) -> str:
         many, rows = self.found(asked)
-        number = _page(asked)
+        number, choices = _page(asked), self.choices()
+        names = display_names(self.run.plan.datasets)
         for row in rows:
             row["link"] = "session?" + urlencode({k: row[k] for k in _KEY})
             row["name"] = _object(row["scene"], row["target"])
+            row["dataset"] = names.get(row["dataset"], row["dataset"])
         return filled(
             "browse.html",
             title=f"Sessions of {PurePath(self.run.address).name}",
             goal=f"{100 * _GOAL:g} % {_QUALITY[self.measure]}",
             measure=_QUALITY[self.measure],
             size="voxels" if self.volumes else "area, px",
-            choices=self.choices(),
+            choices=choices,
+            columns=[name for name in _FILTERS[1:5] if len(choices[name]) > 1],
             asked=dict(asked),
             sorts=list(_SORTS),
             rows=rows,
