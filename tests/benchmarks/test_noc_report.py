@@ -189,8 +189,8 @@ def test_the_answer_names_the_cheapest_model(sections: list[Section]) -> None:
     assert "with 1.00\N{NO-BREAK SPACE}clicks" in answer.text
     longer, more = answer.detail.split(". It needs")
     assert "**synthetic-noisy**, takes" in longer
-    assert "longer per object, which is **significant**" in longer
-    assert "more clicks (NoC@90), which is **significant**" in more
+    assert "longer per object; the difference is **significant**" in longer
+    assert "more clicks (NoC@90); the difference is **significant**" in more
 
 
 def test_conclusions_name_the_better_model_in_either_direction(sections: list[Section]) -> None:
@@ -309,7 +309,7 @@ def test_one_model_one_round_one_protocol_one_scene_reports_too(tmp_path: Path) 
     run_plan(plan, tmp_path / "run", workers=0)
     run = Run.open(tmp_path / "run")
     html = render(Page("t", "s", [], [*Noc().sections(run), missing(run), provenance(run)]))
-    assert "is the only model" in html
+    assert "<strong>synthetic-oracle</strong> needs 2.5" in html
     assert "Results in each protocol" not in html
     assert "<strong>published</strong>" in html
     assert "<strong>corrected</strong>" not in html

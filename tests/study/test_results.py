@@ -113,7 +113,7 @@ def test_the_page_holds_the_papers_tables(filled: RunningStudy) -> None:
     for heading in ("Display modes", "Computer against phone", "Where participants clicked"):
         assert heading in page
     assert "in astronaut, 1 clicks" not in page
-    assert "Excluded by rules that do not look at the condition: 0 of " in page
+    assert "Excluded by rules that do not use the condition: 0 of " in page
     assert "http://" not in page.replace("http://www.w3.org", "")
 
 

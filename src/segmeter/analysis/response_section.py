@@ -140,8 +140,8 @@ def followed_sentence(
     one = d if d.value > 0 else d.turned
     shares = [rows[model, d.statistic].value for model in (one.first, one.second)]
     return (
-        f"**{one.first}** obeys {shares[0]:.0f} % of prompts, **{one.second}** {shares[1]:.0f} %, "
-        "which is **significant**."
+        f"**{one.first}** obeys {shares[0]:.0f} % of prompts, **{one.second}** {shares[1]:.0f} %; "
+        "the difference is **significant**."
     )
 
 

@@ -18,7 +18,7 @@ from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.grouping import grouped
 from segmeter.core.plans import display_names
 from segmeter.core.sections import Answer, Cell, Column, Phrase, Quantity, Table, Value, phrase
-from segmeter.core.wording import counted, signed
+from segmeter.core.wording import counted, joined, signed
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.comparisons import first_shares
 from segmeter.stats.goals import Goal, Goals, area_under, rounds_to
@@ -195,7 +195,7 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
     firsts = _first_shares(comparison)
     if firsts:
         columns[Column("comes first", "% of resamples", 0, percent=True)] = firsts.__getitem__
-    short = ", ".join(comparison.failing)
+    short = joined(comparison.failing)
     capped = (
         f" An object that never reaches the goal counts as {counted(group.rounds, 'round')} in "
         f"NoC; the NoC of {short} consists mostly of such objects."
@@ -250,10 +250,10 @@ def answer(comparison: Comparison, many: bool) -> Answer:
         text = f"{'n' if where else 'N'}o model brings half of the objects to {goal}. "
         never = f"{where}{text}Objects that never reach it: {counts}."
         return Answer(never, f"{followed} {extent}".strip())
-    counts = ", ".join(f"{m} ({failures})" for m, failures in short.items())
+    counts = joined(f"{m} ({failures})" for m, failures in short.items())
     warning = f"{counts} {'fails' if len(short) == 1 else 'fail'} on more than half of the objects"
     unsure = comparison.models[0] in short
-    opening = f"{where}{f'{warning}; ' if unsure else ''}{_opening(comparison)}: "
+    opening = f"{where}{f'{warning}; ' if unsure else ''}{_opening(comparison)}"
     last = f" {warning}." if short and not unsure else ""  # after the winner
     sentence = phrase(opening, _needs(comparison), f"{_with_waiting(comparison)}.{last}")
     details = (_runner_up(comparison), followed, extent)
@@ -264,16 +264,16 @@ def _opening(comparison: Comparison) -> str:
     """The leading model, with no more certainty than the tests give."""
     best, *others = comparison.models
     if not others:
-        return f"**{best}** is the only model"
+        return f"**{best}** needs "
     gap = comparison.behind(others[0], best, comparison.seconds)
     first, *rest = comparison.groups
     outdone = any(_better_everywhere(other, first, comparison.goals.lead) for other in rest)
     if gap is None or best in comparison.failing or outdone:
-        return f"no model is clearly best; **{best}** takes the fewest seconds"
+        return f"no model is clearly best; **{best}** takes the fewest seconds: "
     if round(gap.value, 6) == 0:
-        return f"**{best}** and **{others[0]}** need the same annotation time"
+        return f"**{best}** and **{others[0]}** need the same annotation time: "
     doubt = f" ({gap.too_few})" if gap.too_few else ", but the difference is not significant"
-    return f"**{best}** needs the least annotation time{'' if gap.significant else doubt}"
+    return f"**{best}** needs the least annotation time{'' if gap.significant else doubt}: "
 
 
 def _better_everywhere(one: ClickSessions, other: ClickSessions, goal: Goal) -> bool:
@@ -353,15 +353,15 @@ def _runner_up(comparison: Comparison) -> str:
             return f"**{best}** and **{other}** share no object, so they are not compared."
         gaps.append(d)
         amount, more = f"{abs(d.value):.{digits}f}", d.value > 0
-        sure = d.too_few or f"which is **{'' if d.significant else 'not '}significant**"
+        sure = d.too_few or f"the difference is **{'' if d.significant else 'not '}significant**"
         low, high = signed(d.low, digits), signed(d.high, digits)
         if not np.isnan(d.low) and low != high:
             sure += f" (95{TIED}% interval {low} to {high})"
         if measure == comparison.clicks and float(amount):
             what = f"{'more' if more else 'fewer'} {comparison.prompts}"
-            sentences.append(f"It needs {amount} {what} (NoC@{comparison.goals.lead.tag}), {sure}.")
+            sentences.append(f"It needs {amount} {what} (NoC@{comparison.goals.lead.tag}); {sure}.")
         elif measure == comparison.seconds:
-            gap = f"{amount}{TIED}s {'longer' if more else 'less'} per object, {sure}"
+            gap = f"{amount}{TIED}s {'longer' if more else 'less'} per object; {sure}"
             same = "the same time, to a tenth of a second per object"
             sentences.append(f"The next, **{other}**, takes {gap if float(amount) else same}.")
     doubtful = [d for d in gaps if not d.significant and not d.too_few]

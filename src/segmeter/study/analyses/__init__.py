@@ -56,7 +56,7 @@ def _exclusions(connection: sa.Connection, plan: Plan) -> Section:
     answers = ", ".join(f"{name} {many}" for name, many in flags.most_common()) or "none"
     listed = ", ".join(f"{name} {many}" for name, many in people.most_common()) or "none"
     text = (
-        f"Excluded by rules that do not look at the condition: {excluded} of "
+        f"Excluded by rules that do not use the condition: {excluded} of "
         f"{counted(len(screened), 'participant')}. Flags of participants: {listed}. Flags of "
         f"{counted(len(rows), 'answer')}: {answers}."
     )

@@ -98,7 +98,7 @@ def _counts(plan: Plan, trials: Rows, counted: Rows) -> Section:
             Column("mode"): lambda rows: rows[0]["condition"],
             Column("device"): lambda rows: rows[0]["device"],
             Column("clicks", digits=0): len,
-            Column("count", digits=0): lambda rows: sum(row["counts"] for row in rows),
+            Column("valid", digits=0): lambda rows: sum(row["counts"] for row in rows),
             Column("on the target", "%", 1, percent=True): lambda rows: float(
                 np.mean([row["flag_inside"] for row in rows])
             ),
@@ -115,12 +115,12 @@ def _counts(plan: Plan, trials: Rows, counted: Rows) -> Section:
     dropped = sum(state == "dropped" for state in batches.values())
     people = wording.counted(len({row["person"] for row in trials}), "participant")
     sentence = (
-        f"**{len(counted)}** of {len(trials)} clicks of {people} count; "
+        f"**{len(counted)}** of {len(trials)} clicks of {people} are valid; "
         f"{dropped} of {len(batches)} batches were dropped."
     )
     rules = plan.validity
     note = Note(
-        f"A click counts if it lies on its target or within {100 * rules.radius:g} % of the "
+        f"A click is valid if it lies on its target or within {100 * rules.radius:g} % of the "
         f"image's diagonal of it, has no flag ({', '.join(rules.exclude)}), and "
         f"{plan.batch_minimum} clicks of its batch lie on their targets. "
         "Attention checks are left out."
