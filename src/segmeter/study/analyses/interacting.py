@@ -137,7 +137,7 @@ def _comparison(found: Sequence[Interaction], simulated: Sequence[Simulated]) ->
             if clicks == _TOLD:
                 better = "above" if gap.value > 0 else "below"
                 sure = "significantly" if paired.p < 0.05 else "but not significantly"
-                sure = f"{sure} (95 % interval {gap.low:.3f} to {gap.high:.3f})"
+                sure = f"{sure} {Value.of(gap).limits(3, '95 % interval ')}".strip()
                 sentences.append(
                     f"After {_TOLD} clicks the IoU of participants is **{abs(gap.value):.3f}** "
                     f"{better} that of {user} on the same objects, "
