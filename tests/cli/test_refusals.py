@@ -85,5 +85,5 @@ def test_an_empty_folder_is_not_reported_as_missing(typed: Typed, tmp_path: Path
 
 
 def test_a_measure_that_is_there_already_is_not_scored_again(run: Path, typed: Typed) -> None:
-    assert "dice: 1 job scored" in typed("score", run, "--measure", "dice")[1]
+    assert "dice: added to 1 job" in typed("score", run, "--measure", "dice")[1]
     assert "has it already" in typed("score", run, "--measure", "dice")[1]
