@@ -198,6 +198,16 @@ def test_amounts_are_refused_in_a_sentence(
     assert message in err
 
 
+def test_costs_are_offered_only_where_a_report_has_them(typed: Typed, tmp_path: Path) -> None:
+    """Runs of videos were told to use --objects, which then was refused."""
+    code, told, err = typed("run", "video", "-m", "flow", "-d", "mini-video", "-u", "first-frame",
+                            "--workers", 0, "--out", tmp_path / "run")  # fmt: skip
+    assert code == 0, err
+    assert "next: segmeter report" in told
+    assert "--objects" not in told
+    assert typed("report", tmp_path / "run", "--objects", 5)[0] == 2
+
+
 def test_clicks_at_the_cap_are_called_so(typed: Typed, tmp_path: Path) -> None:
     out = tmp_path / "run"
     code, told, err = typed("run", "noc", "-m", "disc", "-d", "mini", "--limit", 1,

@@ -7,7 +7,6 @@ images), and every pair of groups is tested by permuting the groups of whole ima
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -187,15 +186,11 @@ def _differences(found: Sequence[Split], by: str) -> list[Table]:
 
 @dataclass(frozen=True, slots=True)
 class GroupedDifference:
-    """A difference on the targets of one group; its p holds for all groups together.
-
-    `comparisons` is how many p values were corrected together.
-    """
+    """A difference on the targets of one group; its p holds for all groups together."""
 
     by: str
     group: str
     difference: Difference
-    comparisons: int
 
 
 def differences_by_group(
@@ -218,13 +213,8 @@ def differences_by_group(
         for group in sorted(members)
         for d in benchmark.differences(run.only(set(members[group])))
     ]
-    family = attrgetter("protocol", "statistic")
-    corrected = corrected_together([d for _, d in found], family)
-    counts = Counter(map(family, corrected))
-    return [
-        GroupedDifference(by, group, d, counts[family(d)])
-        for (group, _), d in zip(found, corrected, strict=True)
-    ]
+    every = corrected_together([d for _, d in found], attrgetter("protocol", "statistic"))
+    return [GroupedDifference(by, found[k][0], d) for k, d in enumerate(every)]
 
 
 _BANDS = {

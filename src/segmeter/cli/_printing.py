@@ -184,7 +184,7 @@ def _closing(run: segmeter.Run, reported: bool) -> list[str]:
             return named
     if reported:
         return [*named, f"rows in {out}"]
-    costs = any(card.effort == "seconds" for card in run.statistics())
+    costs = any(card.effort == "seconds" and card.waiting for card in run.statistics())
     hint = ["  with --objects N --hourly-rate R: hours and money for N objects"] if costs else []
     return [*named, f"rows in {out}; next: segmeter report {shlex.quote(out)}", *hint]
 
