@@ -9,6 +9,7 @@ reads it as well.
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,7 @@ import pyarrow as pa
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Job, Plan
 from segmeter.core.rows import SESSION_ROWS, columns_of_measures
-from segmeter.engine.jobs import Built, jobs_of, users_text
+from segmeter.engine.jobs import Built, jobs_of
 from segmeter.engine.provenance import library_versions
 from segmeter.engine.validation import complete
 from segmeter.store import RunFolder
@@ -49,7 +50,12 @@ def write_run(out: Path, jobs: int) -> None:
     plan, datasets = complete(plan_of(jobs), Built())
     schema = SESSION_ROWS.plus(columns_of_measures(plan.measures))
     rng = np.random.default_rng(0)
-    base = {"plan": plan.id, "users": users_text(plan), "source": "", **library_versions()}
+    base = {
+        "plan": plan.id,
+        "users": json.dumps([str(spec) for spec in plan.users]),
+        "source": "",
+        **library_versions(),
+    }
     wanted = jobs_of(plan, datasets)[:-LEFT]
     with RunFolder.claimed(out, plan) as folder:
         for model, some in groupby(wanted, key=lambda job: job.segmenter):

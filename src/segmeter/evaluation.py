@@ -205,8 +205,8 @@ def _run(plan: Plan, objects: Objects, out: str | Path | None, roots: Roots, how
         from segmeter.api.runs import Run
         from segmeter.engine import run_plan
         from segmeter.engine.arithmetic import caller_state_kept
-        from segmeter.engine.estimates import free_folder
         from segmeter.engine.executors import executor_names
+        from segmeter.engine.runner import free_folder
 
         if executor is not None:
             check_choice("executor", executor, executor_names())

@@ -161,6 +161,8 @@ SQUARE[4:12, 5:14] = True
         (lambda run: run.cost(10, "15"), "--hourly-rate must be an amount per hour, not '15'"),
         (lambda run: run.gate("iou@1 wrose"), "--fail-if 'iou@1 wrose' is not understood"),
         (lambda run: run.figure("f.png", "x"), "the run has no measure 'x'"),
+        (lambda run: list(run.masks("lats")), "last, best, all or a number from 1, not 'lats'"),
+        (lambda run: run.export("masks", rounds=0), "last, best, all or a number from 1, not '0'"),
         (lambda run: run.table(columns="noc@9"), "the run has no statistic .noc@9."),
     ],
 )

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from segmeter.core.masks import Mask
+from segmeter.report.elements import filled
 from segmeter.report.images import colour_of, overlay
-from segmeter.report.mask_pages import listing_page, masks_page
+from segmeter.report.mask_pages import masks_page
 
 SHAPE = (60, 80)
 HOSTILE = '<b>%DATA%</b> & "photo".jpg'
@@ -110,7 +111,7 @@ def test_a_thousand_masks_are_listed(page: Any) -> None:
 
 def test_the_list_of_images_escapes_names() -> None:
     one = {"name": HOSTILE, "page": 'a"b%.html', "thumbnail": image(), "masks": 1}
-    text = listing_page("Masks", [one], [])
+    text = filled("mask_list.html", title="Masks", facts=[], images=[one])
     assert "<b>" not in text
     assert 'href="a%22b%25.html"' in text
     assert "1 mask<" in text

@@ -23,9 +23,9 @@ from segmeter.datasets.data_roots import images_in
 from segmeter.datasets.image_files import image_size, read_rgb
 from segmeter.engine.arithmetic import caller_state_kept, fix_arithmetic
 from segmeter.models.automatic.generator import AutomaticMask
-from segmeter.report.elements import distinct
+from segmeter.report.elements import distinct, filled
 from segmeter.report.images import overlay
-from segmeter.report.mask_pages import listing_page, masks_page
+from segmeter.report.mask_pages import masks_page
 from segmeter.store.local import write_file
 
 Pixels = npt.NDArray[np.uint8]
@@ -139,7 +139,7 @@ class _Found:
         facts = [("model", self.model), ("images", str(len(self.images))),
                  ("masks", str(len(self.annotations))),
                  *(("not read", sentence) for sentence in self.failed)]  # fmt: skip
-        listing = listing_page("Automatic masks", self.listed, facts)
+        listing = filled("mask_list.html", title="Automatic masks", facts=facts, images=self.listed)
         write_file(self.out / "index.html", listing.encode())
 
     def facts(self) -> dict[str, Any]:

@@ -115,9 +115,9 @@ class Run(StoredRun):
 
     def masks(self, rounds: Literal["last", "best", "all"] | int = "last") -> Iterator[Any]:
         """Masks of the run: pairs of a row's facts and a boolean array of the scene's size."""
-        from segmeter.export.masks import masks_of
+        from segmeter.export.masks import masks_of, rounds_of
 
-        for row, mask in masks_of(self, rounds):
+        for row, mask in masks_of(self, rounds_of(str(rounds))):
             yield row, mask.dense()
 
     def compare(
@@ -421,8 +421,7 @@ class Run(StoredRun):
 
         if format is not None:
             check_choice("format", format, FORMATS)
-        which = rounds if isinstance(rounds, int) else rounds_of(rounds)
-        return export_masks(self, Path(out), format, which, images)
+        return export_masks(self, Path(out), format, rounds_of(str(rounds)), images)
 
     def export_hint(self, format: str | None) -> str:
         """How to open the files of an export in the target tool."""

@@ -300,10 +300,7 @@ def size_in_words(shape: Sequence[int]) -> str:
 
 
 def _weak(given: Lazy[Given], scene: Scene) -> Lazy[Given]:
-    """A method of the scene itself without a reference to it, so that its pixels are freed at once.
-
-    In a reference cycle a volume of 200 MB would wait for the garbage collector.
-    """
+    """A method of the scene without a reference to it: in a cycle, pixels would be freed late."""
     if getattr(given, "__self__", None) is not scene:
         return given
     method: Any = WeakMethod(given)

@@ -123,31 +123,26 @@ class Video(Scene):
         if 0 <= then < len(self):
             self._decoding(then)
         self._last = t
-        return wanted.result()
+        pixels = wanted.result()
+        if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8:
+            raise BadInput(f"{self.name}: frame {t} is not H x W x 3 of uint8")
+        if pixels.shape[:2] != self.shape[1:]:
+            raise BadInput(
+                f"{self.name}: frame {t} is {size_in_words(pixels.shape[:2])} but the video is "
+                f"{size_in_words(self.shape[1:])}; all frames need one size"
+            )
+        return pixels
 
     @cached_property
     def _decoding(self) -> Callable[[int], Future[Pixels]]:
         """Frames decoded in a thread, in the order of requests; the latest are kept."""
         pool = ThreadPoolExecutor(1, thread_name_prefix="frames")
-        size, name, read = self.shape[1:], self.name, self._read_frame
-        most = max(3, _KEPT_BYTES // max(1, prod(size) * 3))
-        # Without a reference to this video, so that its frames are freed with it.
-        return lru_cache(most)(lambda t: pool.submit(_checked, read, t, size, name))
+        most = max(3, _KEPT_BYTES // max(1, prod(self.shape[1:]) * 3))
+        read = self._read_frame  # no reference to this video, so that frames are freed with it
+        return lru_cache(most)(lambda t: pool.submit(read, t))
 
     def _refuse(self) -> Pixels:
         raise BadInput(f"{self.name} is a video; its frames are read one by one with frame(t)")
-
-
-def _checked(read: Callable[[int], Pixels], t: int, size: tuple[int, ...], name: str) -> Pixels:
-    pixels = read(t)
-    if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8:
-        raise BadInput(f"{name}: frame {t} is not H x W x 3 of uint8")
-    if pixels.shape[:2] != size:
-        raise BadInput(
-            f"{name}: frame {t} is {size_in_words(pixels.shape[:2])} but the video is "
-            f"{size_in_words(size)}; all frames need one size"
-        )
-    return pixels
 
 
 class Track(Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -20,7 +19,6 @@ from segmeter.engine.jobs import Built, Objects, jobs_of
 from segmeter.engine.runner import default_workers
 from segmeter.engine.validation import complete
 from segmeter.runtime.remote_files import Roots
-from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import encode
 
 _TRIED = 2  # scenes of each model and dataset
@@ -156,22 +154,3 @@ def _mean_slices(data: Dataset, scenes: Sequence[str]) -> float:
         return 0.0
     found = [_slices(data.load(scenes[k])) for k in _spread(len(scenes), 100)]
     return sum(found) / len(found)
-
-
-def free_folder(plan: Plan, roots: Roots, objects: Objects | None) -> Path:
-    """The default run folder: `runs/<benchmark>-<n>`.
-
-    The newest of them is resumed if it has the same plan, else the next number is used.
-    """
-    base, stem = Path("runs"), f"{plan.benchmark}-"
-    numbers = [
-        int(tail) for p in base.glob(f"{stem}*") if (tail := p.name.removeprefix(stem)).isdecimal()
-    ]
-    if not numbers:
-        return base / f"{stem}1"
-    newest = base / f"{stem}{max(numbers)}"
-    if (newest / "plan.json").is_file():
-        filled, _ = complete(plan, Built(roots, objects))
-        if RunFolder.existing(newest).plan == filled:
-            return newest
-    return base / f"{stem}{max(numbers) + 1}"

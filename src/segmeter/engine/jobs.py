@@ -122,7 +122,8 @@ class Worker:
         whole = kept + [labels | row for row in rows]
         for row in whole:
             self.schema.check(row)
-        made_by = {"plan": self.plan.id, "users": users_text(self.plan)}
+        users = json.dumps([str(spec) for spec in self.plan.users])
+        made_by = {"plan": self.plan.id, "users": users}
         self.folder.finish(job, whole, provenance | made_by, self.schema)
 
     def _rows_to_widen(self, job: Job, provenance: Mapping[str, str]) -> tuple[list[Row], Plan]:
@@ -210,15 +211,6 @@ def _provenance(job: Job, segmenter: Any, own: Any) -> dict[str, str]:
 
 
 _SAME = ("fingerprint", "source")
-
-
-def users_text(plan: Plan) -> str:
-    """The users of a plan as a job file notes them.
-
-    >>> users_text(Plan("noc", (), (), users=(Spec("centre-click"),)))
-    '["centre-click"]'
-    """
-    return json.dumps([str(spec) for spec in plan.users])
 
 
 def lacking_users(

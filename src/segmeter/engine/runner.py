@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 from segmeter.core.errors import SegmeterError
@@ -130,6 +131,25 @@ def _claimed(
             check_received(replace(held, segmenters=models), plan)
         plan, datasets = wider_plan(held, plan, built, folder.address)
         yield folder, plan, datasets
+
+
+def free_folder(plan: Plan, roots: Roots, objects: Objects | None) -> Path:
+    """The default run folder: `runs/<benchmark>-<n>`.
+
+    The newest of them is resumed if it has the same plan, else the next number is used.
+    """
+    base, stem = Path("runs"), f"{plan.benchmark}-"
+    numbers = [
+        int(tail) for p in base.glob(f"{stem}*") if (tail := p.name.removeprefix(stem)).isdecimal()
+    ]
+    if not numbers:
+        return base / f"{stem}1"
+    newest = base / f"{stem}{max(numbers)}"
+    if (newest / "plan.json").is_file():
+        filled, _ = complete(plan, Built(roots, objects))
+        if RunFolder.existing(newest).plan == filled:
+            return newest
+    return base / f"{stem}{max(numbers) + 1}"
 
 
 def default_workers(plan: Plan) -> int:

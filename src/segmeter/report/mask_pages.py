@@ -45,14 +45,6 @@ def masks_page(
     return filled("masks.html", title=title, facts=facts, data=as_script(data))
 
 
-def listing_page(title: str, images: Sequence[Mapping[str, Any]], facts: Facts) -> str:
-    """The page that lists all images, each with a link to its own.
-
-    An image has a `name`, a `page`, a `thumbnail` (JPEG), and the number of its `masks`.
-    """
-    return filled("mask_list.html", title=title, facts=facts, images=images)
-
-
 def _fields(one: Any) -> list[Any]:
     stability = None if one.stability != one.stability else round(one.stability, 4)
     y, x = one.point
