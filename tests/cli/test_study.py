@@ -61,6 +61,10 @@ def test_check_shows_what_people_will_see(typed: Typed, plan: Path) -> None:
 
 @pytest.mark.long
 def test_from_links_to_results(typed: Typed, plan: Path, tmp_path: Path) -> None:
+    code, link, warning = typed("study", "invite", plan)
+    assert code == 0
+    assert link.startswith("http://127.0.0.1:8000/join/")
+    assert "open on this machine only" in warning
     code, links, _ = typed("study", "invite", plan, "-n", "3", "--url", "https://x.example/")
     assert code == 0
     assert [link.startswith("https://x.example/join/") for link in links.split()] == [True] * 3

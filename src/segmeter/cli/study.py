@@ -30,6 +30,7 @@ study_app = command_group(
     "study", "Studies with real people: where they click, how they rate masks, how they segment."
 )
 
+_LOCAL = "http://127.0.0.1:8000"
 PlanFile = Annotated[Path, Argument(help="The study's plan (TOML).", metavar="PLAN")]
 Db = Annotated[
     str | None,
@@ -205,7 +206,7 @@ def invite(
     count: Annotated[int, Option("--count", "-n", min=1, max=10_000, help="Number of links.")] = 1,
     role: Annotated[str, Option(help="person, or tester for spot checks.")] = "person",
     label: Annotated[str, Option(help="Note to export with the participants.")] = "",
-    url: Annotated[str, Option(help="Public URL of the study.")] = "http://127.0.0.1:8000",
+    url: Annotated[str, Option(help="Public URL of the study.")] = _LOCAL,
     db: Db = None,
     data: Data = None,
 ) -> None:
@@ -217,6 +218,8 @@ def invite(
         raise segmeter.BadInput(f"--role is person or tester, not '{role}'")
     for token in _open(plan, db, data).invite(count, role, label):
         typer.echo(f"{url.rstrip('/')}/join/{token}")
+    if url == _LOCAL:
+        typer.echo("these links open on this machine only; --url is the study's address", err=True)
 
 
 @study_app.command()

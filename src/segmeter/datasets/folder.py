@@ -184,7 +184,8 @@ def _from_one_json(folder: Path, card: DatasetCard) -> Found | None:
             data = CocoJson(card, file, images)
             held = f"{counted(len(data.scenes()), 'image')} with objects in the COCO file"
             count = counted(data.card.targets or 0, "object")
-            left_out = (data.card.notes.strip().rstrip("."), data.card.missing)
+            notes = data.card.notes.strip().rstrip(".")
+            left_out = (notes[:1].lower() + notes[1:], data.card.missing)
             sentence = (f"{held} '{file.name}', which has {count}", *filter(None, left_out))
             data.recognised = "; ".join(sentence)
             return data

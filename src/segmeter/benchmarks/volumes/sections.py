@@ -43,7 +43,7 @@ def sections(run: Results) -> list[page.Section]:
         _results(findings, leading, goals[-1]),
         page.Section("Quality against effort", _EFFORT, [page.Multiples(charts)] if charts else []),
         _prompters(leading, cards),
-        page.Section("Results by organ", _measured_by(run), [*map(tables.by_organ, leading)]),
+        page.Section("Quality by organ", _measured_by(run), [*map(tables.by_organ, leading)]),
         _equal_effort(findings, leading, goals),
         *findings.difference_section(apart, users=typed, pairs=("models", "prompter")),
         page.Section("Comparison with the paper's tables", _PAPER, paper, folded=True),
