@@ -22,7 +22,7 @@ from segmeter.core.models import EncodedScene, ProtocolName, in_protocol
 from segmeter.core.prompts import Prompt, as_prompts
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import generator
-from segmeter.core.sessions import Judge, Round, Scores, Session, mapped, run_round, score_rounds
+from segmeter.core.sessions import Judge, Round, Scores, Session, mapped, run_round
 from segmeter.core.users import Observation, User
 
 Timed = tuple[tuple[Prompt, ...], float]  # prompts of a round, and the seconds they took
@@ -132,15 +132,12 @@ def simulate(
             start=simulated.start.mask if simulated.start else None,
         )
         members.append((simulated, session))
-    scored_at_once = until is not None or any(one.bound for one in simulated_sessions)
     together = grouped_pairs((id(member[1].encoded), member) for member in members).values()
     for number in range(1, rounds + 1):
         for sharing in together:
             ended = [until and s.rounds and until(s.rounds[-1].scores) for _, s in sharing]
             left = [m for m, over in zip(sharing, ended, strict=True) if not over]
             _advance(left, number, seed, pool)
-        if scored_at_once or number == rounds:
-            score_rounds([session for _, session in members], pool)
         _keep_bounds(members)
     return [Trajectory(simulated, session.rounds) for simulated, session in members]
 

@@ -159,7 +159,7 @@ SESSION_ROWS = Schema(
         Column("stopped", "flag", "whether the user accepted the mask"),
         Column("batch_size", "integer", "requests in the same call of the model"),
         Column("seconds_encode", "number", "time to encode the scene"),
-        Column("seconds_predict", "number", "time of the prediction; of a GPU only the waiting"),
+        Column("seconds_predict", "number", "time of the prediction"),
         Column("seconds_user", "number", "time to compute the simulated prompts"),
         Column("mask", "text", "the mask as COCO run lengths"),
     ),

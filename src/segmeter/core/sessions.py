@@ -8,7 +8,7 @@ request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -20,7 +20,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Prediction, ProtocolName, Request
 from segmeter.core.prompts import MaskHint, Prompt, Prompts, as_prompts, check_inside
-from segmeter.core.scenes import Scene, Target, read_once
+from segmeter.core.scenes import Scene, Target
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -29,28 +29,8 @@ Made = TypeVar("Made")
 # it saves (eleven sessions of a DAVIS frame: 0.12 s per target with eight threads, 0.03 without).
 _WORTH_THREADS = 4_000_000
 
-Scores = Mapping[str, float]
-Judge = Callable[[Target, Mask], dict[str, float]]
-
-
-class _LaterScores(Mapping[str, float]):
-    """Scores of a mask, computed when first read: the next prompts rarely depend on them."""
-
-    def __init__(self, session: Session, mask: Mask) -> None:
-        self._session, self._mask = session, mask
-
-    @read_once
-    def known(self) -> Scores:
-        return self._session.scores_of(self._mask)
-
-    def __getitem__(self, name: str) -> float:
-        return self.known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.known)
-
-    def __len__(self) -> int:
-        return len(self.known)
+Scores = dict[str, float]
+Judge = Callable[[Target, Mask], Scores]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +39,9 @@ class Round:
 
     If the user accepts the mask, there is no prompt, and the round repeats the last mask and
     scores. `candidate_scores` has the scores of every candidate mask if all were scored.
-    `seconds_predict` is the session's share of the wait for a call with `batch_size` requests,
-    without what a GPU computed while earlier masks were scored; `seconds_user` is the time that a
-    person took, or a simulated user to compute. An `inherited` round was run by another session
-    (`lockstep.Bound`).
+    `seconds_predict` is the session's share of a call with `batch_size` requests; `seconds_user`
+    is the time that a person took, or a simulated user to compute. An `inherited` round was run
+    by another session (`lockstep.Bound`).
 
     >>> mask = Mask.box((40, 50), (10, 20), (30, 40))
     >>> Round(number=2, prompts=(), mask=mask, scores={"iou": 0.93}).stopped
@@ -149,13 +128,11 @@ class Session:
         if not given:
             return self.rest(seconds_user)
         run_round([self], [given], [seconds_user])
-        score_rounds([self])
         return self.rounds[-1]
 
     def rest(self, seconds_user: float = 0.0) -> Round:
         """A round without prompts: the user accepted the last mask."""
         self.stopped = True
-        score_rounds([self])
         if self.rounds:
             last = self.rounds[-1]
             kept = last.mask, last.scores, last.model_score, last.mask_index, last.candidate_scores
@@ -193,10 +170,9 @@ def run_round(
     seconds: Sequence[float],
     pool: Executor | None = None,
 ) -> None:
-    """A round of several sessions of one encoded scene: one call for all of them.
+    """A round of several sessions of one encoded scene: one call for all of them, then scores.
 
-    `seconds` is the time each user took. The masks of the last round are scored here, while a GPU
-    predicts; those of this one when their scores are read, in the next round or by `score_rounds`.
+    `seconds` is the time each user took.
 
     >>> from segmeter.models.conformance import drawn_scene
     >>> from segmeter.models.synthetic import Disc
@@ -214,24 +190,20 @@ def run_round(
     places, unique = _distinct(requests, [session.last for session in sessions])
     start = perf_counter()
     predictions = encoded.predict(unique)
-    spent = perf_counter() - start
-    score_rounds(sessions, pool)
-    start = perf_counter()
     masks = models.render(encoded, predictions)
-    share = (spent + perf_counter() - start) / len(unique)
+    share = (perf_counter() - start) / len(unique)
     for session, given, place in zip(sessions, prompts, places, strict=True):
         session.prompts = (*session.prompts, *given)
         session.last, session.mask = predictions[place], masks[place]
+    scores = _judge_once(sessions, places, pool)
     oracle = _judge_candidates(sessions, pool)
-    scored: dict[object, _LaterScores] = {}  # a shared mask is scored once per target
     for i, (session, place) in enumerate(zip(sessions, places, strict=True)):
-        prediction, mask = predictions[place], masks[place]
-        key = session.target and session.target.id, place
+        prediction = predictions[place]
         made = Round(
             number=len(session.rounds) + 1,
             prompts=prompts[i],
-            mask=mask,
-            scores=scored.setdefault(key, _LaterScores(session, mask)),
+            mask=masks[place],
+            scores=scores[i],
             model_score=float(prediction.scores[prediction.shown]),
             mask_index=prediction.shown,
             candidate_scores=oracle[i],
@@ -241,16 +213,6 @@ def run_round(
             seconds_user=seconds[i],
         )
         session.rounds.append(made)
-
-
-def score_rounds(sessions: Sequence[Session], pool: Executor | None = None) -> None:
-    """Score the last masks, where that is not done yet."""
-    begun = [session for session in sessions if session.rounds]
-    last = [session.rounds[-1] for session in begun]
-    helpers = pool if sum(made.mask.bits.size for made in last) > _WORTH_THREADS else None
-    mapped(len, {id(made.scores): made.scores for made in last}.values(), helpers)  # computed now
-    for session, made in zip(begun, last, strict=True):
-        session.rounds[-1] = replace(made, scores=dict(made.scores))
 
 
 def _distinct(
@@ -270,6 +232,18 @@ def _distinct(
             unique.append(request)
         places.append(seen[key])
     return places, unique
+
+
+def _judge_once(
+    sessions: Sequence[Session], places: Sequence[int], pool: Executor | None
+) -> list[Scores]:
+    """Scores of each session's mask; a mask that several share is judged once per target."""
+    keys = [(s.target and s.target.id, place) for s, place in zip(sessions, places, strict=True)]
+    first = dict(zip(keys, sessions, strict=True))
+    helpers = pool if sum(s.mask.bits.size for s in sessions) > _WORTH_THREADS else None
+    scores = mapped(lambda session: session.scores_of(session.mask), list(first.values()), helpers)
+    known = dict(zip(first, scores, strict=True))
+    return [known[key] for key in keys]
 
 
 def _judge_candidates(
