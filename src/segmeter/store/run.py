@@ -187,15 +187,11 @@ class Run:
 
     def summary(self) -> list[SummaryRow]:
         """The benchmark's own summary: every number with its interval; computed once."""
-        rows = self._guarded(lambda: self.benchmark.summary(self))
-        return sorted(rows, key=lambda row: self._place(row.model)) if self._several else rows
+        return self._guarded(lambda: self.benchmark.summary(self))
 
     def differences(self) -> list[Difference]:
         """The benchmark's paired comparisons; computed once."""
-        found = self._guarded(lambda: self.benchmark.differences(self))
-        if not self._several:
-            return found
-        return [d if self._place(d.first) <= self._place(d.second) else d.turned for d in found]
+        return self._guarded(lambda: self.benchmark.differences(self))
 
     def sections(self) -> Sequence[Section]:
         """The benchmark's sections of the report; computed once."""
@@ -344,11 +340,6 @@ class Run:
     @property
     def _several(self) -> bool:
         return len(self._sources) > 1
-
-    def _place(self, model: str) -> int:
-        """The place of a model among those of the runs, in the order in which they were named."""
-        names = [str(spec) for spec in self.plan.segmenters]
-        return names.index(model) if model in names else len(names)
 
     def _guarded(self, work: Callable[[], T]) -> T:
         """Do something while names in files are not followed, unless the run is trusted."""
