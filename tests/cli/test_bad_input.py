@@ -223,7 +223,7 @@ def test_a_class_that_is_no_model_is_named(refused: Refused, tmp_path: Path) -> 
 def test_a_class_that_is_no_user_is_named(source: str, refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(f"class Mine:\n    {source}\n")
     sentence = refused("-m", "disc", "-u", f"{tmp_path / 'mine.py'}:Mine")
-    assert "mine.py:Mine' is not a user: a user has a 'name'" in sentence
+    assert "mine.py:Mine' is no user: it needs a 'name'" in sentence
 
 
 def test_a_measure_without_ignore_is_refused_with_what_it_takes(

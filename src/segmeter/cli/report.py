@@ -142,11 +142,8 @@ def _print_costs(costs: list[dict[str, Any]], names: dict[str, str]) -> None:
         print(printable(with_titles(title, names)))
         heads = [name for name in here[0] if name not in ("table", "conclusion", *same)]
         rows = [[with_titles(_amount(row[name], name), names) for name in heads] for row in here]
-        number = {"justify": "right", "no_wrap": True}
-        columns = [
-            number if isinstance(here[0][name], dict) else {"overflow": "fold", "min_width": 8}
-            for name in heads
-        ]
+        words, number = {"overflow": "fold", "min_width": 8}, {"justify": "right", "no_wrap": True}
+        columns = [number if isinstance(here[0][name], dict) else words for name in heads]
         print_rows([name.replace("_", "\n") for name in heads], rows, columns=columns)
         for sentence, ways in grouped(here, lambda row: row.get("conclusion", "baseline")).items():
             if sentence != "baseline":

@@ -283,10 +283,7 @@ def devices(clicks: Clicks, sides: SidesOf, protocol: ProtocolName = "corrected"
 
 
 def display_modes(
-    clicks: Clicks,
-    sides: SidesOf,
-    protocol: ProtocolName = "corrected",
-    reference: str = REFERENCE,
+    clicks: Clicks, sides: SidesOf, protocol: ProtocolName = "corrected", reference: str = REFERENCE
 ) -> list[Row]:
     """Each display mode against a reference, and people against people within the reference."""
     by_mode: dict[str, dict[tuple[str, str], tuple[Key, Points]]] = {}

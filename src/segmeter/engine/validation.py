@@ -38,8 +38,7 @@ def complete(plan: Plan, built: Built, *, to_run: bool = True) -> tuple[Plan, di
     users = [catalogue.users.make(spec, **built.roots.options()) for spec in plan.users]
     for spec, user in zip(plan.users, users, strict=True):
         if not (isinstance(getattr(user, "name", None), str) and hasattr(user, "next")):
-            needs = "a 'name', which is a text, and a method next(observation, rng)"
-            raise BadInput(f"'{spec}' is not a user: a user has {needs}")
+            raise BadInput(f"'{spec}' is no user: it needs a 'name' and next(observation, rng)")
     if to_run:
         _check_segmenters(plan, built, users, benchmark)
     _refuse_twins(plan.kind, map(str, plan.segmenters))

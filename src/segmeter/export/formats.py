@@ -337,31 +337,20 @@ def _dicom_seg(path: Path, masks: Sequence[ExportedMask], scene: Scene, *_: obje
     )
     described = [
         Description(
-            segment_number=number,
-            segment_label=m.target[:64],
-            segmented_property_category=codes.SCT.Organ,
-            segmented_property_type=codes.SCT.Organ,
+            segment_number=number, segment_label=m.target[:64], algorithm_identification=tool,
+            segmented_property_category=codes.SCT.Organ, segmented_property_type=codes.SCT.Organ,
             algorithm_type=SegmentAlgorithmTypeValues.SEMIAUTOMATIC,
-            algorithm_identification=tool,
         )
         for number, m in enumerate(masks, 1)
-    ]
+    ]  # fmt: skip
     try:
         made = Segmentation(
-            source_images=source,
+            source_images=source, segment_descriptions=described, omit_empty_frames=True,
             pixel_array=np.stack(planes, axis=-1).astype(np.uint8),
-            segmentation_type=SegmentationTypeValues.BINARY,
-            segment_descriptions=described,
-            series_instance_uid=UID(),
-            series_number=900,
-            sop_instance_uid=UID(),
-            instance_number=1,
-            manufacturer="segmeter",
-            manufacturer_model_name="segmeter",
-            software_versions="1",
-            device_serial_number="1",
-            omit_empty_frames=True,
-        )
+            segmentation_type=SegmentationTypeValues.BINARY, instance_number=1, series_number=900,
+            series_instance_uid=UID(), sop_instance_uid=UID(), device_serial_number="1",
+            manufacturer="segmeter", manufacturer_model_name="segmeter", software_versions="1",
+        )  # fmt: skip
         path.parent.mkdir(parents=True, exist_ok=True)
         made.save_as(path)
     except (ValueError, TypeError, AttributeError, LookupError, NotImplementedError) as error:

@@ -116,9 +116,7 @@ def compare(
 
 
 def draws(
-    map: Map,
-    shape: tuple[int, ...],
-    rng: np.random.Generator | np.random.RandomState,
+    map: Map, shape: tuple[int, ...], rng: np.random.Generator | np.random.RandomState
 ) -> Points:
     """Clicks `(..., y, x)` drawn from a map, one uniform number each, in raster order.
 

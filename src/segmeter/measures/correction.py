@@ -152,10 +152,7 @@ def polygon_loss(ground_truth: Mask, prediction: Mask, ignore: Mask | None = Non
 
 
 def touch_up(
-    ground_truth: Mask,
-    prediction: Mask,
-    simplified_px: float = 1.0,
-    tolerance_px: float = 2.0,
+    ground_truth: Mask, prediction: Mask, simplified_px: float = 1.0, tolerance_px: float = 2.0
 ) -> TouchUp:
     """Vertices that a person has to move, insert or delete to correct a polygon.
 

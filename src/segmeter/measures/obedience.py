@@ -69,9 +69,7 @@ class Setback:
 
 
 def observe(
-    ground_truth: Mask,
-    rounds: Sequence[tuple[Sequence[Click], Mask]],
-    ignore: Mask | None = None,
+    ground_truth: Mask, rounds: Sequence[tuple[Sequence[Click], Mask]], ignore: Mask | None = None
 ) -> list[ObservedRound]:
     """Observe a session: its clicks and masks, round by round.
 

@@ -251,15 +251,9 @@ def surface_beyond(
 def _distance(id: str) -> Callable[[Callable[Given, float]], Measure[Given]]:
     """The card of a distance in mm: 0 where both are empty, infinite where one is."""
     return measure(
-        id,
-        range=(0.0, float("inf")),
-        better="lower",
-        both_empty=0.0,
-        one_empty=float("inf"),
-        cite="nikolov2021",
-        units=("px", "mm"),
-        dimensions=(3,),
-    )
+        id, range=(0.0, float("inf")), better="lower", both_empty=0.0, one_empty=float("inf"),
+        cite="nikolov2021", units=("px", "mm"), dimensions=(3,),
+    )  # fmt: skip
 
 
 @_distance("hd95")

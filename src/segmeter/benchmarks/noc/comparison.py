@@ -135,9 +135,8 @@ def comparisons(run: Results, *, common: bool = False) -> list[Comparison]:
     leading = findings.groups(noc.ClickSessions, findings.lead)
     places = grouped(leading, lambda group: (group.dataset, group.user))
     one_user, lead = len({user for _, user in places}) == 1, noc.goals_of(run).lead
-    order = {str(spec): place for place, spec in enumerate(run.plan.datasets)}
     made = []
-    for (dataset, user), members in sorted(places.items(), key=lambda p: order.get(p[0][0], 0)):
+    for (dataset, user), members in places.items():
         where = titles.get(dataset, dataset)
         title = where if one_user else f"{where}, {user}"
         made.append(Comparison(findings, title, _ranked(members, lead)))

@@ -105,14 +105,12 @@ def sections(run: Results) -> list[Section]:
                 f"{dataset}-edges", rows, MEASURES, who="method", ranked=True, caption=caption
             ),
             parts.printed_table(
-                f"{dataset}-table5",
-                ("zeroshot.edges", "table5.csv"),
+                f"{dataset}-table5", ("zeroshot.edges", "table5.csv"),
                 {"method": "method", "year": "year", "zero_shot": "zero-shot"},
-                {name: name.upper() for name in MEASURES},
-                3,
+                {name: name.upper() for name in MEASURES}, 3,
                 "As printed: Segment Anything, Table 5 (BSDS500, 200 test images)",
             ),
             *map(Note, (_PROTOCOLS, _GAP, NOT_REPRODUCIBLE)),
-        ]
+        ]  # fmt: skip
         made.append(Section(f"Results: {dataset}", blocks=blocks))
     return [*made, *found.difference_section(folded=True)]

@@ -104,16 +104,10 @@ def recall_at(number: int, objects_of: str = ALL, *, tested: bool = False) -> St
     name = f"ar@{number}" + ("" if objects_of == ALL else f"-{objects_of}")
     title = f"AR@{number}" + ("" if objects_of == ALL else f" {objects_of}")
     return Statistic(
-        name,
-        title,
-        digits=3,
-        better="higher",
-        whole=lambda g: g.recall(objects_of, number),
-        paired=lambda g: g.each(objects_of, number),
-        interval=mean_of_known,
-        of=Proposed,
+        name, title, digits=3, better="higher", of=Proposed, interval=mean_of_known,
+        whole=lambda g: g.recall(objects_of, number), paired=lambda g: g.each(objects_of, number),
         tested="yes" if tested else "on request",
-    )
+    )  # fmt: skip
 
 
 KINDS = ("all", "small", "medium", "large", "frequent", "common", "rare")
@@ -145,15 +139,12 @@ def sections(run: Results) -> list[Section]:
             parts.summary_table(f"{dataset}-proposals", rows, columns, caption=caption),
             _chart(here, found.numbers),
             parts.printed_table(
-                f"{dataset}-table6",
-                ("zeroshot.proposals", "table6.csv"),
-                {"method": "method"},
-                {kind: kind for kind in KINDS},
-                1,
+                f"{dataset}-table6", ("zeroshot.proposals", "table6.csv"),
+                {"method": "method"}, {kind: kind for kind in KINDS}, 1,
                 "As printed: Segment Anything, Table 6 (LVIS v1 validation, AR@1000)",
             ),
             *map(Note, (_PROTOCOLS, _FEDERATED, NOT_REPRODUCIBLE)),
-        ]
+        ]  # fmt: skip
         made.append(Section(f"Results: {dataset}", blocks=blocks))
     return [*made, *found.difference_section()]
 
