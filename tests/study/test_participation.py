@@ -321,7 +321,7 @@ def test_practice_gives_feedback_and_a_check_hides_in_the_batch(
         now, clicked = progress(connection), heat_targets(connection)
         page = study_page(connection, study.plan, study.stimuli)
     assert [row["check"] for row in rows].count(True) == 1
-    assert f"of {len(rows) - 1} clicks of 1 participant count" in page, "a check is no click"
+    assert f"of {len(rows) - 1} clicks of 1 participant are valid" in page, "a check is no click"
     assert {row["scene"] for row in rows if not row["check"]} == {"astronaut"}
     assert [row["counts"] for row in rows if row["check"]] == [False]
     # The conductor's page leaves the two practice clicks out.
