@@ -354,6 +354,10 @@ def test_names_of_models_are_not_broken_and_statistics_that_do_not_fit_are_named
     assert f"{long} " in out
     assert max(map(len, out.splitlines())) <= 80
     assert "left out to fit the terminal: " in out
+    words = ("run", "rclicks", "-m", "synthetic-noisy", "-d", "drawn", "--limit", 1, "--rounds", 2)
+    code, out, err = typed(*words, "--workers", 0, "-o", "c")
+    assert code == 0, err
+    assert "…" not in out
 
 
 def test_a_folder_of_runs_names_the_runs_in_it(typed: Typed, here: Path) -> None:

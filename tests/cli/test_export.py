@@ -196,6 +196,7 @@ def test_unwritable_files_are_reported(typed: Any, tmp_path: Path) -> None:
         (("--format", "nifti"), "images are written as png"),
         (("--format", "jpeg"), "jpeg"),
         (("--round", "0"), "--round is last, best, all or a number"),
+        (("--round", "99"), "--round 99: sessions of this run have"),
         (("--format", "coco", "--all-rounds"), "one mask per object"),
     ):
         code, _, err = typed("export", run, "--out", tmp_path / "out", *words)

@@ -275,7 +275,7 @@ def _fitting(
     for name in shown:
         cells = [_cell(r, cards[name]) for r in rows if r.statistic == name]
         lines = [line for cell in cells for line in cell.split("\n")]
-        left -= max(map(len, (name, *lines))) + 2
+        left -= max(map(len, (name, *lines))) + 3  # the gap
         if left < 0 and fitting:
             break
         fitting.append(name)

@@ -211,6 +211,8 @@ def _rows(run: Run, rounds: Rounds) -> list[dict[str, Any]]:
     quality = next((name for name in ("iou", "dice", "jf") if name in known), "null::double")
     where, which = "mask is not null", ""
     if isinstance(rounds, int):
+        if 0 < run.plan.rounds < rounds:
+            raise BadInput(f"--round {rounds}: sessions of this run have {run.plan.rounds} rounds")
         where += f" and round <= {rounds}"
     if rounds == "best":
         which = f"qualify row_number() over ({_SESSION} order by {quality} desc, round) = 1"
