@@ -49,7 +49,7 @@ def fetch(
     Traceback (most recent call last):
     segmeter.core.errors.BadInput: model 'disc' needs no weights; there is nothing to fetch
     """
-    known = _offers()
+    known = offers()
     if name not in known:
         _explain(name, known)
     return bring(known[name], None if out is None else Path(out), source, progress)
@@ -64,24 +64,19 @@ def list_weights() -> dict[str, bool]:
     >>> "mobile-sam" in segmeter.list_weights()
     True
     """
-    return {name: bool(weights.files(weights.home() / name)) for name in _offers()}
+    return {name: bool(weights.files(weights.home() / name)) for name in offers()}
 
 
 def weight_sources() -> dict[str, dict[str, str]]:
     """Sources of each model's weights: kind (`hub`, `page`, `index`) and address."""
-    return {name: {s.kind: str(s) for s in offer.sources} for name, offer in _offers().items()}
+    return {name: {s.kind: str(s) for s in offer.sources} for name, offer in offers().items()}
 
 
 def weights_home() -> Path:
     return weights.home()
 
 
-def _offers() -> dict[str, Offer]:
-    catalogue.models.names()  # adapters state what they offer when they are imported
-    return offers()
-
-
-def _explain(name: str, offers: dict[str, Offer]) -> NoReturn:
+def _explain(name: str, known: dict[str, Offer]) -> NoReturn:
     """Refuse a name that cannot be fetched: a dataset, a model without a source, or a typo."""
     datasets, models = catalogue.datasets, catalogue.models
     if name in datasets.names():
@@ -102,5 +97,5 @@ def _explain(name: str, offers: dict[str, Offer]) -> NoReturn:
         if not catalogue.required(entry):
             models.make(name)  # one that is not available says what is missing
         raise BadInput(f"model '{name}' needs no weights; there is nothing to fetch")
-    hint = suggestion(name, [*offers, *models.names(), *datasets.names()])
+    hint = suggestion(name, [*known, *models.names(), *datasets.names()])
     raise NotFound(f"no weights named '{name}';{hint} 'segmeter fetch --list' shows them all")

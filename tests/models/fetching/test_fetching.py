@@ -7,6 +7,8 @@ import io
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import tarfile
 import threading
 import zipfile
@@ -418,3 +420,8 @@ def test_a_full_disk_is_not_a_damaged_archive(tmp_path: Path, size: int) -> None
     (tmp_path / "net.pt.part").symlink_to("/dev/full")
     with pytest.raises(BadInput, match=r"net\.pt\.part' cannot be written .*; make room"):
         unpack_one(archive, "net.pt", tmp_path / "net.pt")
+
+
+def test_offers_are_complete_before_any_model_is_listed() -> None:
+    code = "from segmeter.models.fetching import offers; assert offers()['mobile-sam'].sources"
+    subprocess.run([sys.executable, "-c", code], check=True)

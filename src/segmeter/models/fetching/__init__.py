@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from segmeter.core import seeds
+from segmeter.core import catalogue, seeds
 from segmeter.core.errors import BadInput, BadWeights, NotFound, SegmeterError, first_line
 from segmeter.models import weights
 from segmeter.models.fetching import transfer
@@ -166,7 +166,9 @@ def offer(name: str, *sources: Source, sha256: Mapping[str, str] | None = None) 
 
 
 def offers() -> dict[str, Offer]:
-    """Everything on offer, by model; adapters have made theirs when the models are listed."""
+    """Everything on offer, by model."""
+    for registry in (catalogue.models, catalogue.detectors):
+        registry.names()  # imports the adapters, which make their offers
     return dict(sorted(_OFFERS.items()))
 
 
