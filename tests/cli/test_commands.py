@@ -107,6 +107,18 @@ def test_protocols_are_in_the_title_and_share_a_table_where_they_agree(
     assert shown.count("protocol published") == shown.count("protocol corrected") == 1
 
 
+def test_a_group_without_headline_statistics_has_no_table_next_to_one_with(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A run of rclicks ended in a table of `obeyed@2-4` for all its users together."""
+    row = SummaryRow("m", "d", "groups", "", "noc@90", 2.75, 2.33, 3.0, 4)
+    other = replace(row, user="", statistic="obeyed")
+    cards = {"noc@90": Statistic("noc@90", "NoC@90", "clicks"), "obeyed": Statistic("obeyed", "o")}
+    _print_tables([row, other, replace(other, dataset="e")], ("noc@90",), cards, "object")
+    titles = [line for line in capsys.readouterr().out.splitlines() if "objects" in line]
+    assert titles == ["d, groups, 4 objects", "e, 4 objects"]
+
+
 def test_an_interval_with_a_negative_bound_has_no_dash(capsys: pytest.CaptureFixture[str]) -> None:
     cells = []
     for low, high in ((-44.4, -8.9), (-0.2, 0.1), (1.0, 4.0)):

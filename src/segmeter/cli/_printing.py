@@ -197,11 +197,15 @@ def _print_tables(
 ) -> list[str]:
     """One table per dataset, user and protocol; models down, headline statistics across.
 
-    Protocols whose numbers are all equal share a table. Returns statistics that do not fit.
+    Protocols whose numbers are all equal share a table. A table without headline is left out
+    where its dataset has one with. Returns statistics that do not fit.
     """
     hidden: list[str] = []
+    answered = {row.dataset for row in rows if row.statistic in headline}
     for (dataset, user, protocol), here in _by_protocol(rows, headline).items():
         known = [row.statistic for row in here if row.statistic in cards]
+        if dataset in answered and not set(headline) & set(known):
+            continue
         shown = [m for m in headline if m in known] or list(dict.fromkeys(known))[:_WIDTH]
         count = counted(here[0].targets, unit)
         title = ", ".join(filter(None, (dataset, user, count, protocol)))
