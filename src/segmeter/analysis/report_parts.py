@@ -395,17 +395,19 @@ def best_answer(
     >>> from types import SimpleNamespace
     >>> card = SimpleNamespace(title="AP", unit="%", digits=1, better="higher")
     >>> rows = [
-    ...     SummaryRow(m, "mini", "", "corrected", "ap", v, v - 1, v + 1, 9)
-    ...     for m, v in zip("ab", (1, 2))
+    ...     SummaryRow(m, "mini", "", "corrected", s, v, v - 1, v + 1, 9)
+    ...     for m, v in zip("ab", (1, 2)) for s in ("ap", "ar")
     ... ]
     >>> best_answer(rows, ["ap"], {"ap": card})[0].text
     '**b** has the highest AP, 2.0 % (1.0 to 3.0), on mini.'
+    >>> best_answer(rows, ["ap", "ar"], {"ap": card, "ar": card})[0].text.split("; ")[1]
+    'it also has the highest AP, 2.0 % (1.0 to 3.0).'
     """
     held = grouped(rows, lambda row: (row.statistic, row.protocol))
     protocols = dict.fromkeys(row.protocol for row in rows)
     several, compared = len(protocols) > 1, len({row.model for row in rows}) > 1
     answer: page.Phrase = ()
-    before = ""  # where the previous number is from
+    before = leader = ""  # where the previous number is from, and its model
     for name, protocol in product(names, protocols):
         if mine := held.get((name, protocol)):
             card = cards[name]
@@ -413,11 +415,12 @@ def best_answer(
             word = "lowest" if card.better == "lower" else "highest"
             has = f"has the {word} {card.title}" if compared else f"has {card.title}"
             place = f"{', ' if compared else ' '}on {', '.join(filter(None, best.key[1:3]))}"
-            opening = f"{'; ' if answer else ''}**{best.model}** {has}{',' if compared else ''} "
+            who = "it also" if best.model == leader else f"**{best.model}**"
+            opening = f"{'; ' if answer else ''}{who} {has}{',' if compared else ''} "
             ending = ("" if place == before else place) + (f" ({protocol})" if several else "")
             value = measured(best, card.unit, card.digits)
             answer = page.phrase(answer, opening, value, ending + _lead(best, differences))
-            before = place
+            before, leader = place, best.model
     return [page.Answer(page.phrase(answer, "."), detail)] if answer else []
 
 
