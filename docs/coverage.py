@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from segmeter.benchmarks.volumes.statistics import FEWEST, limits_of
+from segmeter.benchmarks.volumes.statistics import limits_of
+from segmeter.core.benchmarks import FEWEST_PATIENTS
 from segmeter.stats.intervals import Resampling, percentiles
 
 Floats = npt.NDArray[np.float64]
@@ -95,7 +96,9 @@ def held(kind: str, patients: int, trials: int = TRIALS) -> float:
 
 def volumes() -> None:
     sizes = (5, 6, 7, 8, 9, 10, 15, 20, 50)
-    print(f"| Dice of {FEWEST} to {sizes[-1]} patients |", " | ".join(map(str, sizes)), "|")
+    print(
+        f"| Dice of {FEWEST_PATIENTS} to {sizes[-1]} patients |", " | ".join(map(str, sizes)), "|"
+    )
     print("|---|" + "---:|" * len(sizes))
     for kind in KINDS:
         print(f"| {kind} |", " | ".join(f"{100 * held(kind, n):.1f}" for n in sizes), "|")

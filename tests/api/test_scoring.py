@@ -52,6 +52,22 @@ def volumes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.parametrize(("scans", "limits"), [(4, False), (5, True)])
+def test_volumes_have_intervals_from_five_on(
+    volumes: Path, tmp_path: Path, scans: int, limits: bool
+) -> None:
+    """As in the benchmark of volumes."""
+    (tmp_path / "truth").mkdir()
+    for file in sorted((volumes / "truth").iterdir())[:scans]:
+        (tmp_path / "truth" / file.name).symlink_to(file)
+    run = segmeter.score(
+        volumes / "near", tmp_path / "truth", out=tmp_path / "run", measures=["dice", "hd95"]
+    )
+    rows = run.summary()
+    assert {row.statistic for row in rows} >= {"dice", "hd95", "pq"}
+    assert {row.low == row.low for row in rows} == {limits}
+
+
 def test_dice_nsd_and_hd95_of_volumes_equal_deepminds_and_monais(
     volumes: Path, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, Results, Row, RunOption, once_per_run
+from segmeter.core.benchmarks import FEWEST_PATIENTS, Group, Results, Row, RunOption, once_per_run
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Plan
@@ -115,7 +115,8 @@ class Masks(Declared):
         query = "select max(len(shape)) as axes from rows"
         (found,) = once_per_run(run, "axes", lambda: run.sql(query).to_pylist())
         made = [_statistic(name, found["axes"] == 3) for name in run.plan.measures]
-        return [*made, *(_image_statistic(n, *about) for n, about in _PER_IMAGE.items())]
+        made += [_image_statistic(n, *about) for n, about in _PER_IMAGE.items()]
+        return [replace(s, fewest=FEWEST_PATIENTS) for s in made] if found["axes"] == 3 else made
 
     def sections(self, run: Results) -> Sequence[Section]:
         from segmeter.analysis import report_parts as parts

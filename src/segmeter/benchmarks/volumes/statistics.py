@@ -23,7 +23,7 @@ from segmeter.analysis.responses import Responses, response_groups
 from segmeter.benchmarks.volumes import MEASURES
 from segmeter.core import catalogue
 from segmeter.core.action_counts import Effort
-from segmeter.core.benchmarks import FEWEST_PAIRS, Group, Results
+from segmeter.core.benchmarks import FEWEST_PAIRS, FEWEST_PATIENTS, Group, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped
 from segmeter.core.masks import Bits
@@ -38,11 +38,10 @@ from segmeter.stats.statistics import Better, Statistic
 
 BUDGETS = (5, 10, 20, 50)
 GOALS = (80.0, 90.0)
-FEWEST = 5
-"""Patients or scans that an interval needs. From fifteen on it is a bootstrap; below, where
-resamples hold the true mean in 52 (two) to 92 % (five), Student's t with one degree of freedom
-less than usual, because Dice is skewed (docs/statistics.md)."""
 _RESAMPLED = 15
+"""Patients or scans from which an interval is a bootstrap. Below, where resamples hold the true
+mean in 92 % (five), it is Student's t with one degree of freedom less than usual, because Dice is
+skewed (docs/statistics.md)."""
 AREA = 50
 _CHALLENGE_USER = "cvpr25-clicks"
 Places = npt.NDArray[np.intp]
@@ -207,7 +206,7 @@ def _mean_over_cases(group: VolumeSessions, values: Floats) -> Interval | None:
     if np.isnan(values).all():
         return None
     means, patients = per_case(group, values)
-    if len(set(patients)) < FEWEST or not np.isfinite(means).all():
+    if len(set(patients)) < FEWEST_PATIENTS or not np.isfinite(means).all():
         return _alone(float(np.mean(means)))
     return limits_of(means, patients, group.dataset)
 
@@ -310,7 +309,7 @@ def statistics(run: Results) -> list[Statistic]:
     made.append(_dice("dice-published", "Dice, re-matched", "%", lambda g: g.published[:, -1]))
     kinds = ("dsc", "nsd") if "nsd" in others else ("dsc",)
     made += [_challenge(kind, final=f) for kind in kinds for f in (False, True)]
-    return [*made, *(replace(s, fewest=FEWEST) for s in RESPONSES)]
+    return [*made, *(replace(s, fewest=FEWEST_PATIENTS) for s in RESPONSES)]
 
 
 def _mean(
@@ -329,7 +328,7 @@ def _mean(
 
     return Statistic(
         name, title, unit, digits, better, values=of_repeats, interval=interval,
-        of=VolumeSessions, fewest=FEWEST,
+        of=VolumeSessions, fewest=FEWEST_PATIENTS,
         pair=lambda first, second: _paired(first, second, of_repeats), **more,
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ from segmeter.analysis.report_cases import Key, session_rows, values_by_key, vol
 from segmeter.benchmarks.volumes import statistics as volumes
 from segmeter.benchmarks.volumes.statistics import VolumeSessions
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Results, Row
+from segmeter.core.benchmarks import FEWEST_PATIENTS, Results, Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.grouping import grouped
@@ -142,8 +142,8 @@ def few(group: VolumeSessions) -> str:
     """How intervals are made, or why there are none."""
     many = len(set(group.clusters))
     units = counted(many, group.unit)
-    if many < volumes.FEWEST:
-        return f"no intervals with {units}: they need {volumes.FEWEST}."
+    if many < FEWEST_PATIENTS:
+        return f"no intervals with {units}: they need {FEWEST_PATIENTS}."
     return f"95 % intervals are over {units}."
 
 
