@@ -245,6 +245,16 @@ def test_coco_results_are_scored_against_coco_annotations(tmp_path: Path) -> Non
         segmeter.score(tmp_path / "results.json", tmp_path / "truth.json", out=tmp_path / "other")
 
 
+def test_a_coco_file_is_not_scored_against_a_folder_of_masks(tmp_path: Path) -> None:
+    """Every job failed for itself, with the same sentence."""
+    (tmp_path / "truth").mkdir()
+    cv2.imwrite(str(tmp_path / "truth" / "a.png"), np.full((8, 8), 255, np.uint8))
+    (tmp_path / "masks.json").write_text("[]")
+    with pytest.raises(SegmeterError, match=r"masks.json' is a COCO file but '.*truth' a folder"):
+        segmeter.score(tmp_path / "masks.json", tmp_path / "truth", out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_labels_of_volumes_beyond_32_bits_stay_apart(tmp_path: Path) -> None:
     nibabel = pytest.importorskip("nibabel")
     labels = np.ones((6, 6, 6), np.int64)

@@ -358,12 +358,12 @@ class Predictions:
     """
 
     def __init__(self, path: str | Path, name: str = "") -> None:
-        self._folder = Path(path)
-        single = self._folder.is_file()
-        self._files = {"": self._folder} if single else _label_files(self._folder)
-        self._detections = _read_detections(self._folder) if single else None
+        self.path = Path(path)
+        single = self.path.is_file()
+        self._files = {"": self.path} if single else _label_files(self.path)
+        self._detections = _read_detections(self.path) if single else None
         self.card = ModelCard(
-            name or (self._folder.stem if single else self._folder.resolve().name),
+            name or (self.path.stem if single else self.path.resolve().name),
             "masks that another program made",
             frozenset({"automatic"}),
             citation="nothing to cite",
@@ -375,7 +375,7 @@ class Predictions:
         if self._detections is not None:
             return self._detected(scene, self._detections)
         if scene.id not in self._files:
-            raise NotFound(f"'{self._folder}' has no prediction of '{scene.id}'")
+            raise NotFound(f"'{self.path}' has no prediction of '{scene.id}'")
         labels, _ = _read(self._files[scene.id])
         if labels.shape != scene.shape:
             raise BadInput(
@@ -389,12 +389,12 @@ class Predictions:
     ) -> PredictedObjects:
         """The masks of an image, best first; on a label map the better covers the worse."""
         if not isinstance(scene, CocoImage):
-            raise BadInput(f"{scene.name} has no COCO image id; '{self._folder}' needs COCO data")
+            raise BadInput(f"{scene.name} has no COCO image id; '{self.path}' needs COCO data")
         truth = scene.detection_ground_truth
         names = {category.id: category.name for category in truth.categories}
         held = detections.get(truth.image, detections.get(scene.id, ()))
         mine = sorted(held, key=lambda r: -float(r.get("score", 1.0)))
-        where = f"'{self._folder}', image {truth.image}"
+        where = f"'{self.path}', image {truth.image}"
         masks = [outline(r.get("segmentation"), truth.shape, where) for r in mine]
         if any(mask.shape != truth.shape for mask in masks):
             raise BadInput(f"{where}: a mask is not {size_in_words(truth.shape)}, as the image is")
