@@ -54,8 +54,7 @@ def score(
     >>> {row.statistic: round(row.value, 1) for row in run.summary()}["iou"]
     50.0
     """
-    from segmeter.core.errors import BadInput
-    from segmeter.datasets.label_files import CocoLabels, Predictions, labels_at
+    from segmeter.datasets.label_files import Predictions, labels_for
     from segmeter.evaluation import evaluate
 
     if isinstance(predictions, Mapping):
@@ -66,15 +65,8 @@ def score(
         used = Counter(end[-1] for end in ends)  # twice in pred/masks and truth/masks
         names = ["/".join(end) if used[end[-1]] > 1 else "" for end in ends]
         models = [Predictions(*pair) for pair in zip(several, names, strict=False)]
-    truth = labels_at(ground_truth)
-    single = [model.path for model in models if model.path.is_file()]
-    if single and not isinstance(truth, str | CocoLabels):
-        raise BadInput(
-            f"'{single[0]}' is a COCO file but '{ground_truth}' a folder of masks; give two COCO "
-            "files or two folders"
-        )
     return evaluate(
-        models, truth, benchmark="masks", measures=measures, out=out,
+        models, labels_for(models, ground_truth), benchmark="masks", measures=measures, out=out,
         protocols="corrected", options={**(options or {}), "instances": instances},
         progress=progress,
     )  # fmt: skip

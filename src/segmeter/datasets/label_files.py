@@ -405,6 +405,20 @@ class Predictions:
         return PredictedObjects(labels, tuple(masks), classes)
 
 
+def labels_for(
+    predictions: Sequence[Predictions], path: str | Path
+) -> SceneSet[Path] | CocoLabels | str:
+    """The ground truth of predictions; BadInput for those of a COCO file if it is a folder."""
+    truth = labels_at(path)
+    single = [found.path for found in predictions if found.path.is_file()]
+    if single and not isinstance(truth, str | CocoLabels):
+        raise BadInput(
+            f"'{single[0]}' is a COCO file but '{path}' a folder of masks; give two COCO files or "
+            "two folders"
+        )
+    return truth
+
+
 def _read_detections(path: Path) -> Mapping[Any, Sequence[Mapping[str, Any]]]:
     """Masks by image: of COCO results by its id, of a COCO annotation file by its name."""
     data = read_json(path)
