@@ -150,4 +150,9 @@ def serve(
     'disc'
     >>> server.server_close()
     """
-    return ModelServer(as_model(model, weights), host, port)
+    loaded = as_model(model, weights)
+    try:
+        return ModelServer(loaded, host, port)
+    except OSError as error:
+        taken = f"{host}:{port} cannot be used ({error.strerror})"
+        raise BadInput(f"{taken}; choose another --port or --host") from None

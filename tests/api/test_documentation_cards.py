@@ -91,6 +91,20 @@ def test_a_model_card_has_the_results_of_its_options_only(tmp_path: Path) -> Non
     assert cards[0]["Metrics", 1] != cards[1]["Metrics", 1]
 
 
+def test_a_model_card_of_one_image_has_no_limits(tmp_path: Path) -> None:
+    segmeter.evaluate("disc", "mini", out=tmp_path / "run", rounds=1, limit=1)
+    card = segmeter.make_card("model", "disc", runs=[tmp_path / "run"])
+    assert "nan" not in card.filled["Metrics", 1]
+    assert "NaN" not in card.to_markdown()
+
+
+def test_a_model_card_names_datasets_and_no_mean_over_them(tmp_path: Path) -> None:
+    data = ["mini", "drawn"]
+    segmeter.evaluate("disc", data, out=tmp_path / "run", benchmark="points", rounds=1, limit=1)
+    card = segmeter.make_card("model", "disc", runs=[tmp_path / "run"])
+    assert card.filled["Evaluation data", 1] == "mini, drawn"
+
+
 def test_hugging_face_reads_the_model_index(model_card: Card) -> None:
     hub = pytest.importorskip("huggingface_hub")
     read = hub.ModelCard(model_card.to_markdown())

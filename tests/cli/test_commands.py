@@ -83,9 +83,9 @@ def test_a_summary_counts_and_rounds_as_its_numbers_ask(capsys: pytest.CaptureFi
         "fb-ods": Statistic("fb-ods", "F_b ODS", digits=3),
         "noc@90": Statistic("noc@90", "NoC@90", "clicks"),
     }
-    _print_tables([share, clicks], (), cards, "scene")
+    _print_tables([share, clicks], (), cards, "image")
     title, *lines = filter(str.strip, capsys.readouterr().out.splitlines())
-    assert title == "d, 1 scene, protocol corrected"
+    assert title == "d, 1 image, protocol corrected"
     assert [line.split() for line in lines[2:4]] == [
         ["m", "0.420", "2.75"],
         ["0.42–0.43", "2.3–3.0"],

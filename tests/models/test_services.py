@@ -375,3 +375,10 @@ def test_addresses_and_protocols_that_cannot_be_are_refused() -> None:
 def test_invalid_addresses_are_refused_in_one_sentence(address: str) -> None:
     with pytest.raises(BadInput, match="is not an address of a service"):
         _ = ServiceModel(address).card
+
+
+def test_a_port_that_is_taken_is_refused_by_name() -> None:
+    with segmeter.serve("disc", port=0) as server:
+        port = server.server_address[1]
+        with pytest.raises(BadInput, match=rf":{port} cannot be used .*; choose another --port"):
+            segmeter.serve("disc", port=int(port))

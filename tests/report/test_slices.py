@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 from PIL import Image
 
 from segmeter.core.masks import Mask
-from segmeter.core.prompts import Box, Click
+from segmeter.core.prompts import Box, Click, MaskHint
 from segmeter.core.sections import Frame, Section, Slices
 from segmeter.report.images import Album
 from segmeter.report.page import Page, render
@@ -51,6 +52,13 @@ def test_the_neighbourhood_is_kept_and_masks_come_back() -> None:
     assert click == {"at": [12, 25, 26], "positive": True}
     assert box == {"low": [11, 24, 25], "high": [13, 28, 34]}
     assert view["steps"][0]["prompts"] == "1 point, 1 box"
+
+
+def test_a_mask_prompt_is_named() -> None:
+    slices = made()
+    first = replace(slices.frames[0], prompts=(MaskHint(slices.frames[0].mask),))
+    view = slices_view(replace(slices, frames=(first,)), Album())
+    assert view["steps"][0]["prompts"] == "1 mask"
 
 
 def test_voxels_are_stored_once_however_many_sessions_show_them() -> None:

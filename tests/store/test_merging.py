@@ -73,7 +73,7 @@ def test_runs_of_one_plan_are_joined(halves: tuple[Path, Path], whole: Path, sto
     assert [e["command"] for e in RunFolder(storage).provenance][-1] == "segmeter merge"
     assert run_plan(PLAN, storage, executor="inline") == Tally(0, 6, 0)
     again = merge_runs(storage, [first, second], COMMAND)  # one that was killed goes on
-    assert (again.jobs, again.twice) == (0, 8)
+    assert (again.jobs, again.twice, sum(again.taken.values())) == (6, 8, 0)
 
 
 def test_the_command_prints_what_it_used(

@@ -112,7 +112,7 @@ def fit_costs(log: str | Path, out: str | Path | None = None, tell: Tell = silen
     read = read_log(Path(log))
     if read.unknown:
         kinds = ", ".join(sorted(read.unknown)[:5])
-        tell(f"{sum(read.unknown.values())} events have no price ({kinds})")
+        tell(f"{counted(sum(read.unknown.values()), 'event')} of unknown kind left out: {kinds}")
     found = cost_fitting.fit_costs(list(timings(read.events)))
     if out is not None:
         write_file(Path(out), found.toml().encode())
@@ -123,12 +123,13 @@ def cost_lines(found: FittedCosts) -> list[str]:
     lines = []
     for name, price in found.prices.items():
         limits = "" if price.low != price.low else f"({price.low:.2f} to {price.high:.2f})"
-        lines.append(f"{name:9} {price.value:6.2f} s  {limits:18} from {found.steps[name]} steps")
+        steps = counted(found.steps[name], "step")
+        lines.append(f"{name:9} {price.value:6.2f} s  {limits:18} from {steps}")
     people = counted(found.annotators, "annotator")
     return [
         *lines,
         f"{people}; 95 % intervals over {found.over}",
-        f"{found.left_out} steps left out as pauses or slips",
+        f"{counted(found.left_out, 'step')} left out as pauses or slips",
     ]
 
 

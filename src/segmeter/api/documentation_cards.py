@@ -235,11 +235,11 @@ def _model_facts(
     if results:
         sentences = []
         for data, metrics in ((entry["dataset"], entry["metrics"]) for entry in results):
-            values = [(m["name"], m["value"], *m["args"].values()) for m in metrics]
-            numbers = ", ".join(f"{n} {value:g} [{a:g}, {b:g}]" for n, value, a, b in values)
+            values = [(m["name"], _limited(m["value"], *m["args"].values())) for m in metrics]
+            numbers = ", ".join(f"{name} {value}" for name, value in values)
             sentences.append(f"{data['name']} ({data['config']}): {numbers}")
         filled["Metrics", 1] = "; ".join(sentences) + "."
-        names = dict.fromkeys(entry["dataset"]["name"] for entry in results)
+        names = dict.fromkeys(str(spec) for run in runs for spec in run.plan.datasets)
         filled["Evaluation data", 1] = ", ".join(names)
         filled["Factors", 2] = "; ".join(_described_run(run) for run in runs)
     index = {"model-index": [{"name": card.name, "results": results}]} if results else {}
@@ -264,7 +264,8 @@ def _fairness(runs: Sequence[Any], subject: str, by: str) -> Facts:
         for split in found_splits:
             if (split.model, split.protocol) != (name, run.plan.leading_protocol):
                 continue
-            means = ", ".join(f"{m.group} {_limited(m.interval)}" for m in split.means)
+            intervals = [(m.group, m.interval) for m in split.means]
+            means = ", ".join(f"{g} {_limited(i.value, i.low, i.high)}" for g, i in intervals)
             gaps = [f"{d.first} and {d.second}" for d in split.differences if d.significant]
             found = f"significant: {'; '.join(gaps)}" if gaps else "no significant difference"
             if means:
@@ -275,10 +276,10 @@ def _fairness(runs: Sequence[Any], subject: str, by: str) -> Facts:
     return {("Factors", 1): "; ".join(sentences) + "."}
 
 
-def _limited(found: Any) -> str:
+def _limited(value: float, *limits: float) -> str:
     """A value with its limits, where there are any: a group of one image has none."""
-    limits = f" [{found.low:.2f}, {found.high:.2f}]" if found.low == found.low else ""
-    return f"{found.value:.2f}{limits}"
+    texts = [f"{round(n, 2 if abs(n) >= 1 else 3):.12g}" for n in (value, *limits) if n == n]
+    return f"{texts[0]} [{', '.join(texts[1:])}]" if texts[1:] else "".join(texts)
 
 
 def trained_facts(path: Path | None, watts: float | None) -> Facts:
@@ -375,7 +376,8 @@ def _results(run: Any, subject: str) -> list[dict[str, Any]]:
         {"task": task,
          "metrics": [{"type": row.statistic, "name": cards[row.statistic].title,
                       "value": round(row.value, 4),
-                      "args": {"low": round(row.low, 4), "high": round(row.high, 4)}}
+                      "args": {end: round(limit, 4) for end in ("low", "high")
+                               if (limit := getattr(row, end)) == limit}}
                      for row in some],
          "dataset": {"name": dataset, "type": dataset,
                      "config": " ".join(filter(None, (user, protocol)))}}

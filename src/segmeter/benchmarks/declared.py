@@ -70,6 +70,7 @@ class Declared:
     model_options: ClassVar[Mapping[str, str]] = {}  # where a model takes them
     cited: ClassVar[str] = ""  # the work to cite; one with several overrides `citations`
     split_by: ClassVar[tuple[str, ...]] = ()
+    cases: ClassVar[str] = "object"  # what statistics are over, one of them
     # The module of its folder that has `sections(run)`, or `module:function`; without one a
     # report has the headline and differences.
     pages: ClassVar[str] = ""

@@ -149,8 +149,7 @@ def print_summary(run: segmeter.Run, as_json: bool, *, reported: bool = False) -
     cards = {card.name: card for card in run.statistics()} if rows else {}
     shown = run.headline() if rows else []
     printed = [row for row in rows if row.statistic in shown] if shown else rows
-    unit = "scene" if run.plan.kind == "method" else "object"
-    hidden = _print_tables(rows, shown, cards, unit)
+    hidden = _print_tables(rows, shown, cards, run.benchmark.cases)
     legend = _legend(printed, [cards[name] for name in shown], run.plan.rounds)
     notes = [*legend, *run.notes()] if rows else []
     if hidden:

@@ -286,8 +286,9 @@ class Benchmark(Protocol):
 
     `segmeter.benchmarks.declared.Declared` has most of it: what a method returns is stated there.
     `schema` are the columns and the key of its rows, `headline` the statistics that a terminal and
-    a leaderboard show, the ranking one first, `citations` the works to cite, by the reason, and
-    `split_by` the statistics of quality that `--by` breaks down; those that are tested if empty.
+    a leaderboard show, the ranking one first, `citations` the works to cite, by the reason,
+    `split_by` the statistics of quality that `--by` breaks down (those that are tested if empty),
+    and `cases` what the rows of a group are: objects, images, or pairs.
     """
 
     name: str
@@ -296,6 +297,7 @@ class Benchmark(Protocol):
     options: Sequence[RunOption]
     citations: Mapping[str, str]
     split_by: Sequence[str]
+    cases: str
 
     def plan(self, plan: Plan) -> Plan: ...
 

@@ -288,7 +288,7 @@ def _still(slices: Slices, shown: _Window, album: Album) -> Markup:
 
 
 def _frame_texts(step: Frame) -> dict[str, str]:
-    kinds = {Click: "point", Box: "box", Scribble: "scribble"}
+    kinds = {Click: "point", Box: "box", Scribble: "scribble", MaskHint: "mask"}
     counts = {word: sum(isinstance(p, kind) for p in step.prompts) for kind, word in kinds.items()}
     prompts = ", ".join(counted(n, word) for word, n in counts.items() if n) or "no prompt"
     return {"prompts": prompts, "scores": scores_text(step), "note": step.note}

@@ -113,14 +113,13 @@ def page_of(run: Run, sections: Sequence[Section]) -> Page:
 
 
 def _extent(run: Results) -> str:
-    """How many objects in how many images; of a method, how many images."""
-    columns = run.columns()
+    """How many objects or pairs in how many scenes, or how many images."""
+    columns, cases = run.columns(), run.benchmark.cases
     objects = "count(distinct (dataset, scene, target))" if "target" in columns else "0"
     (row,) = run.sql(
         f"select count(distinct (dataset, scene)) as scenes, {objects} as objects "
         f"from {run.objects}"
     ).to_pylist()
-    if run.plan.kind == "method":
-        return counted(row["scenes"], "image")
-    scenes = counted(row["scenes"], "scene")
-    return f"{counted(row['objects'], 'object')} in {scenes}" if row["objects"] else scenes
+    if cases == "image" or not row["objects"]:
+        return counted(row["scenes"], "image" if cases == "image" else "scene")
+    return f"{counted(row['objects'], cases)} in {counted(row['scenes'], 'scene')}"

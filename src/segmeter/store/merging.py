@@ -30,15 +30,12 @@ _MadeOf = dict[str, tuple[str, tuple[str, ...]]]  # by model: a run that has it,
 
 @dataclass(slots=True)
 class Merged:
-    """Result of a merge: jobs taken from each run, jobs that several had, files left out."""
+    """Jobs of the merged run, jobs taken from each run, jobs that several had, files left out."""
 
+    jobs: int = 0
     taken: dict[str, int] = field(default_factory=dict)
     twice: int = 0
     left_out: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def jobs(self) -> int:
-        return sum(self.taken.values())
 
 
 def merge_runs(
@@ -69,6 +66,7 @@ def merge_runs(
         for run in sources:
             _take_rows(target, run, made_of, done)
         finished = target.finished()
+        done.jobs = len(finished)
         for folder in folders:
             for name, jobs in _files(folder, "errors", ERROR_ROWS, {}):
                 _put(target, "errors", name, [job for job in jobs if job.id not in finished])

@@ -14,6 +14,7 @@ from PIL import Image as Picture
 import segmeter
 from segmeter.benchmarks.concepts.pairs import Pair, pairs_of
 from segmeter.benchmarks.concepts.statistics import ConceptPairs
+from segmeter.cli._printing import print_summary
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.models import ModelCard
@@ -106,7 +107,9 @@ def test_pairs_have_as_many_negatives_half_of_them_hard(data: Path) -> None:
     assert again.annotators[0].masks == pairs[0].annotators[0].masks
 
 
-def test_a_run_scores_perfect_and_careless_readers(data: Path, tmp_path: Path) -> None:
+def test_a_run_scores_perfect_and_careless_readers(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     models = [Reader(), Reader(always=True), Reader(lost=1)]
     run = segmeter.evaluate(models, "coco", data=data, out=tmp_path / "run", benchmark="concepts")
     perfect = numbers(run, "corrected", "reader-False-0")
@@ -125,6 +128,10 @@ def test_a_run_scores_perfect_and_careless_readers(data: Path, tmp_path: Path) -
     assert lost["top-1"] == 0
     page = run.report().read_text()
     assert "Phrases with most errors" in page
+    counted = f"{run.summary()[0].targets} pairs"  # not objects
+    assert f"{counted} in " in page
+    print_summary(run, as_json=False)
+    assert f"coco, {counted}, protocol corrected" in capsys.readouterr().out
     assert "missed" in page
 
 

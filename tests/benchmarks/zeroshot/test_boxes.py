@@ -237,9 +237,8 @@ def test_a_detector_of_cocos_classes_gives_boxes_on_coco_and_is_refused_on_lvis(
     wanted = [d for d in expected if d["image_id"] in {t.image for t in made.ground_truths}]
     assert sorted(d["category_id"] for d in made.found) == sorted(d["category_id"] for d in wanted)
     lvis = catalogue.datasets.make("lvis", data=real_data)
-    scene = lvis.load(lvis.scenes()[0])
-    with pytest.raises(BadInput, match="knows COCO's classes, and this data numbers others"):
-        catalogue.benchmarks.make("boxes").work(Filler(), scene, run.plan)
+    with pytest.raises(BadInput, match="knows COCO's classes, and 'lvis' numbers others; use --bo"):
+        catalogue.benchmarks.make("boxes").check(run.plan, {"lvis": lvis})
 
 
 @pytest.mark.parametrize(
@@ -273,8 +272,9 @@ def test_an_absent_file_a_wrong_detector_and_users_are_refused(real_data, tmp_pa
     benchmark = catalogue.benchmarks.make("boxes")
     with pytest.raises(BadInput, match="has no users"):
         benchmark.plan(Plan("boxes", (Spec("x"),), (), users=(Spec("box"),)))
-    with pytest.raises(BadInput, match="coco or lvis"):
-        benchmark.work(Filler(), image(), benchmark.plan(Plan("boxes", (Spec("x"),), ())))
+    for name, model in (("boxes", Filler()), ("proposals", "disc")):  # before anything is written
+        with pytest.raises(BadInput, match="data in COCO's format; use coco, lvis, or your own"):
+            evaluate(model, "mini", benchmark=name, out=tmp_path / "r")
     clicks = Filler()
     clicks.card = ModelCard("clicks", "", frozenset({"click"}))
     with pytest.raises(BadInput, match="'clicks' takes no box prompts, which benchmark 'boxes' gi"):

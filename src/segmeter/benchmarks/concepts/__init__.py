@@ -53,6 +53,7 @@ class Concepts(Declared):
     file_option = "phrases"
     schema = CONCEPT_ROWS
     pages = "statistics"
+    cases = "pair"
     cited = "carion2025"
 
     def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:

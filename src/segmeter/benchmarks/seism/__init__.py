@@ -64,6 +64,7 @@ class Seism(Declared):
     evaluates = ("method",)
     schema = SEISM_ROWS
     pages = "statistics"
+    cases = "image"
     headline = ("fb-ods", "fop-ods", "covering-ods", "pri-ods", "voi-ods")
     cited = "ponttuset2016"
     layout = PaperLayout(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from segmeter.core.catalogue import Spec
+from segmeter.core.detection_ground_truth import DetectionGroundTruth, WithDetectionGroundTruth
+from segmeter.core.errors import BadInput
+from segmeter.core.scenes import Scene
 
 NOT_REPRODUCIBLE = (
     "Not reproducible from what was published: faces were blurred in all images, the parts "
@@ -19,6 +22,16 @@ OWN_RULES = (
     "SAM models choose masks by Segment Anything's own rules (`masks=zeroshot`) unless another "
     "option is given; tables leave this option out of their names."
 )
+
+
+def annotations_of(scene: Scene) -> DetectionGroundTruth:
+    """All objects of an image with their classes, on which boxes and proposals are scored."""
+    if not isinstance(scene, WithDetectionGroundTruth):
+        raise BadInput(
+            f"{scene.name}: boxes and proposals are scored on data in COCO's format; use coco, "
+            "lvis, or your own file as coco?annotations=FILE&images=FOLDER"
+        )
+    return scene.detection_ground_truth
 
 
 def short_name(model: str) -> str:

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from blobs import Blob, Blobs, position_image
 
+import segmeter
 from segmeter.analysis.breakdown import splits
 from segmeter.analysis.report_parts import published_rows
 from segmeter.benchmarks.zeroshot.proposals import PROPOSAL_ROWS, Proposals
 from segmeter.benchmarks.zeroshot.proposals.work import groups_of, ranked, work
+from segmeter.cli._printing import print_summary
 from segmeter.core.catalogue import Spec
 from segmeter.core.detection_ground_truth import Category, DetectionGroundTruth, TrueObject
 from segmeter.core.errors import BadInput
@@ -128,7 +130,7 @@ def test_wrong_settings_and_data_are_refused() -> None:
         Proposals().plan(replace(plan, kind="method"))
     filled = Proposals().plan(plan)
     plain = Image("drawn", "one", position_image(*SHAPE), ())
-    with pytest.raises(BadInput, match="data of COCO's layout"):
+    with pytest.raises(BadInput, match="data in COCO's format"):
         Proposals().work(blobs(), plain, filled)
 
 
@@ -155,7 +157,9 @@ class Two:
         return "same"
 
 
-def test_a_run_gives_numbers_and_sections(tmp_path: Path) -> None:
+def test_a_run_gives_numbers_and_sections(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plan = Plan(
         "proposals",
         (Spec("mine"), Spec("disc")),
@@ -174,6 +178,8 @@ def test_a_run_gives_numbers_and_sections(tmp_path: Path) -> None:
     assert ("mine", "corrected", "ar@1000-common") not in values
     section, *_ = Proposals().sections(run)
     assert section.title.startswith("Results: ")
+    print_summary(segmeter.open_run(tmp_path / "run"), as_json=False)
+    assert "two, 2 images, " in capsys.readouterr().out
     file = tmp_path / "groups.csv"
     file.write_text("mask,place\none,indoors\ntwo,outdoors\n")
     (split,) = [

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.zeroshot import RULES
-from segmeter.benchmarks.zeroshot.boxes.work import GROUND_TRUTH, check_file, is_file
+from segmeter.benchmarks.zeroshot.boxes.work import GROUND_TRUTH, check_file, check_source, is_file
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import RunOption
 from segmeter.core.capabilities import ChecksData, capable
@@ -69,10 +69,9 @@ class Boxes(Declared):
 
     def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
         source = plan.options["boxes"]
-        if not is_file(source):
-            return
-        for name, dataset in datasets.items():
+        for dataset in datasets.values():
+            for scene in dataset.scenes()[:1]:
+                check_source(source, dataset.load(scene))
             header = getattr(dataset, "coco_header", None)  # readers of COCO's layout have it
-            if header is None:
-                raise BadInput(f"'{name}' has no image ids; boxes of a file need coco or lvis")
-            check_file(source, header())
+            if is_file(source) and header is not None:  # else each job checks its own boxes
+                check_file(source, header())

@@ -13,10 +13,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from segmeter.benchmarks.zeroshot import annotations_of
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
-from segmeter.core.detection_ground_truth import DetectionGroundTruth, WithDetectionGroundTruth
+from segmeter.core.detection_ground_truth import DetectionGroundTruth
 from segmeter.core.errors import BadInput
 from segmeter.core.grouping import grouped
 from segmeter.core.masks import Mask
@@ -49,9 +50,7 @@ class Boxed(NamedTuple):
 
 def work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
     """The ground truth of the image, then a row for each box, best first."""
-    if not isinstance(scene, WithDetectionGroundTruth):
-        raise BadInput(f"{scene.name}: boxes are scored on data of COCO's layout: coco or lvis")
-    source, ground_truth = plan.options["boxes"], scene.detection_ground_truth
+    source, ground_truth = plan.options["boxes"], annotations_of(scene)
     found = sorted(boxes_for(source, scene, ground_truth, model), key=lambda box: -box.score)
     encoded, seconds_encode = timed_encode(model, scene)
     start = perf_counter()
@@ -113,15 +112,20 @@ def boxes_for(
             Boxed([float(n) for n in r["bbox"]], int(r["category_id"]), float(r["score"]))
             for r in mine
         ]
-    # The catalogue's detectors number classes as COCO does; LVIS, for one, does not.
-    names = {category.id: category.name for category in ground_truth.categories}
-    if not names.keys() <= set(COCO_CATEGORIES) or names.get(1, "person") != "person":
-        raise BadInput(
-            f"{scene.name}: detector '{source_name(source)}' knows COCO's classes, and this data"
-            " numbers others; use boxes=ground truth or a file of boxes with its category ids"
-        )
     detector: Detector = made_near(catalogue.detectors, source, folder_of(near))
     return [Boxed(d.xywh, d.category, d.score) for d in detector.detect(scene.pixels)]
+
+
+def check_source(source: str, scene: Scene) -> None:
+    """Refuse data without classes; and a detector if they are not COCO's, as those of LVIS."""
+    names = {category.id: category.name for category in annotations_of(scene).categories}
+    if source == GROUND_TRUTH or is_file(source):
+        return
+    if not names.keys() <= set(COCO_CATEGORIES) or names.get(1, "person") != "person":
+        raise BadInput(
+            f"detector '{source_name(source)}' knows COCO's classes, and '{scene.dataset}' numbers "
+            "others; use --boxes ground_truth, or a file of boxes with its category ids"
+        )
 
 
 def check_file(source: str, header: Mapping[str, Any]) -> None:

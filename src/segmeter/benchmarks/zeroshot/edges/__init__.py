@@ -51,6 +51,7 @@ class Edges(Declared):
     schema = EDGE_ROWS
     work = elsewhere("methods:work")
     pages = "statistics"
+    cases = "image"
     cited = "kirillov2023"
 
     def plan(self, plan: Plan) -> Plan:

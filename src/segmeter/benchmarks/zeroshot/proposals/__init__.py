@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from typing import ClassVar, get_args
 
 from segmeter.benchmarks.declared import Declared
+from segmeter.benchmarks.zeroshot import annotations_of
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import RunOption
+from segmeter.core.capabilities import ChecksData, capable
 from segmeter.core.plans import Plan
 from segmeter.core.rows import JOB_COLUMNS, JOB_KEY, Column, Schema
+from segmeter.core.scenes import Dataset
 from segmeter.models.automatic.options import Output
 
 PROPOSAL_ROWS = Schema(
@@ -32,6 +35,7 @@ PROPOSAL_ROWS = Schema(
 
 
 @catalogue.benchmarks.add("proposals", summary="objects found by automatic masks (AR@1000)")
+@capable(ChecksData)
 class Proposals(Declared):
     """Segment Anything's object proposals (supplement E.3) on data of COCO's layout."""
 
@@ -49,8 +53,14 @@ class Proposals(Declared):
     )  # fmt: skip
     schema = PROPOSAL_ROWS
     pages = "statistics"
+    cases = "image"
     cited = "kirillov2023"
     model_options: ClassVar[Mapping[str, str]] = {"resize": "pillow"}
+
+    def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
+        for dataset in datasets.values():
+            for scene in dataset.scenes()[:1]:
+                annotations_of(dataset.load(scene))
 
     def needs(self, plan: Plan) -> frozenset[str]:
         return frozenset({"click"})

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks.zeroshot import annotations_of
 from segmeter.core.benchmarks import Row
-from segmeter.core.detection_ground_truth import DetectionGroundTruth, WithDetectionGroundTruth
-from segmeter.core.errors import BadInput
+from segmeter.core.detection_ground_truth import DetectionGroundTruth
 from segmeter.core.masks import Mask
 from segmeter.core.models import Model, ProtocolName
 from segmeter.core.plans import Plan
@@ -28,8 +28,7 @@ _EVERYTHING = 2.0  # a cover that no mask reaches
 
 def work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
     """All rows of an image, encoded once; the plan's seed draws the order of single outputs."""
-    if not isinstance(scene, WithDetectionGroundTruth):
-        raise BadInput(f"{scene.name}: proposals are scored on data of COCO's layout")
+    ground_truth = annotations_of(scene)
     most, nms, output = (plan.options[name] for name in ("most", "nms", "output"))
     height, width = scene.shape
     options = Options(
@@ -52,7 +51,7 @@ def work(model: Model, scene: Scene, plan: Plan) -> list[Row]:
         best = kept.take(ranked(kept, nms, most, protocol, drawn))
         masks = best.masks((height, width))
         head = {"protocol": protocol, "proposals": len(masks), "cluster": scene.id}
-        for group, found in groups_of(scene.detection_ground_truth, masks, most, protocol).items():
+        for group, found in groups_of(ground_truth, masks, most, protocol).items():
             rows += [
                 head
                 | {
