@@ -52,6 +52,28 @@ def test_the_report_has_the_signs_of_the_differences_of_the_run(run: Run) -> Non
     assert shown <= found
 
 
+def test_many_users_share_a_sentence_and_a_table(tmp_path: Path) -> None:
+    """A study of sixteen participants had a headline for each."""
+    users = tuple(Spec("clicking-group", {"group": group}) for group in range(1, 7))
+    run_plan(replace(PLAN, users=users, rounds=3, limit=2), tmp_path / "run", workers=0)
+    run = Run.open(tmp_path / "run")
+    (results, *_) = Noc().sections(run)
+    said, table = results.blocks
+    assert isinstance(said, Answer)
+    assert isinstance(table, Table)
+    spent = [
+        row.value
+        for row in run.summary()
+        if (row.statistic, row.model, row.protocol)
+        == ("seconds-to-90", "synthetic-noisy", "corrected")
+    ]
+    low, median, high = np.quantile(spent, (0, 0.5, 1))
+    span = f"**synthetic-noisy** needs {median:.1f} s per object ({low:.1f} to {high:.1f})"
+    assert span in str(said.text)
+    assert "of 6 users" in str(said.text)
+    assert len(table.rows) == 12  # two models
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     out = tmp_path_factory.mktemp("runs") / "noc"

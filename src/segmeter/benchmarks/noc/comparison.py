@@ -210,6 +210,23 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
     )
 
 
+def overview(made: Sequence[Comparison]) -> tuple[Answer, Table]:
+    """One sentence and one table for many datasets and users."""
+    first, findings = made[0], made[0].findings
+    rows = [row for row in findings.leading if row.statistic == first.seconds]
+    spans = []
+    for model, own in grouped(rows, lambda row: row.model).items():
+        low, median, high = np.quantile([row.value for row in own], (0, 0.5, 1))
+        spans.append(f"**{model}** needs {median:.1f} s per object ({low:.1f} to {high:.1f})")
+    users = counted(len({row.user for row in rows}), "user")
+    text = f"To reach {_tied(first.goals.lead.text)}, as the median (and range) of {users}, "
+    shown = [first.seconds, first.clicks, first.never, "auc", "iou@1"]
+    best = {key for comparison in made for key in comparison.best}
+    words: dict[str, Any] = {"caption": f"All users, protocol {findings.lead}", "best": best}
+    table = findings.table("leaderboard", findings.leading, shown, first.seconds, **words)
+    return Answer(f"{text}{'; '.join(spans)}.", f"{first.by_hand()}."), table
+
+
 def _first_shares(comparison: Comparison) -> dict[str, float]:
     """How often each model costs least under resampling.
 

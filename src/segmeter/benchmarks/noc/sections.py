@@ -30,6 +30,7 @@ from segmeter.benchmarks.noc.comparison import (
     comparisons,
     drawn_by_hand,
     leaderboard,
+    overview,
     tested_differences,
 )
 from segmeter.benchmarks.noc.statistics import ClickSessions
@@ -42,17 +43,18 @@ from segmeter.stats.goals import Goal, area_under, first_round, success
 from segmeter.stats.intervals import percentiles, share_interval
 from segmeter.stats.statistics import Statistic, resampling, standing_out
 
+_MANY = 5  # pairs of dataset and user with a sentence and a table each; more share them
+
 
 def sections(run: Results) -> list[page.Section]:
     made = comparisons(run)
-    findings, goal, results = made[0].findings, made[0].goals.lead, []
+    findings, goal = made[0].findings, made[0].goals.lead
+    results: list[page.Block] = []
     # On the objects that all models have; a note names models that lack some.
-    for comparison, every in zip(comparisons(run, common=True), made, strict=True):
-        results += [
-            answer(comparison, len(made) > 1),
-            parts.uneven(every.title, every.groups),
-            leaderboard(comparison, f"leaderboard-{_stem(comparison)}"),
-        ]
+    for c in (shared := comparisons(run, common=True)):
+        results += [answer(c, len(made) > 1), leaderboard(c, f"leaderboard-{_stem(c)}")]
+    results = [*overview(shared)] if len(made) > _MANY else results
+    results += filter(None, (parts.uneven(c.title, c.groups) for c in made))
     apart = [
         d
         for c in made
@@ -60,7 +62,7 @@ def sections(run: Results) -> list[page.Section]:
         if c.models[0] in (d.first, d.second) and findings.cards[d.statistic].tested == "yes"
     ]
     return [
-        page.Section("Results", blocks=[block for block in results if block is not None]),
+        page.Section("Results", blocks=results),
         _growth(made),
         *findings.difference_section(
             apart, caption="The model with the least annotation time against every other"
