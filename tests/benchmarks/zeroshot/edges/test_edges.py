@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from blobs import Blob, Blobs, position_image
+from PIL import Image as Picture
 
 from segmeter.analysis.breakdown import splits
 from segmeter.analysis.report_parts import published_rows
@@ -22,6 +23,7 @@ from segmeter.benchmarks.zeroshot.edges.methods import (
     thinned,
 )
 from segmeter.benchmarks.zeroshot.edges.statistics import MEASURES, EdgeTables
+from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName, Segmentation
@@ -131,6 +133,15 @@ def test_partitions_and_images_without_people_are_refused() -> None:
         rows_of(Regions(), scene())
     with pytest.raises(BadInput, match="no human partitions"):
         rows_of(Canny(), Image("drawn", "none", position_image(*SHAPE), ()))
+
+
+def test_a_folder_of_edge_maps_is_scored_as_a_method(tmp_path: Path) -> None:
+    Picture.fromarray(np.zeros(SHAPE, np.uint8)).save(tmp_path / "two.png")
+    asked = Plan("edges", (Spec(str(tmp_path), {"kind": "edges"}),), (Spec("x"),), kind="method")
+    method, *baselines = Edges().plan(asked).segmenters
+    assert (method.name, len(baselines)) == ("results", 2)
+    rows = rows_of(catalogue.methods.make(method), scene())
+    assert {row["prediction_pixels"] for row in rows} == {0}
 
 
 def test_models_become_methods_and_baselines_join() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from segmeter.benchmarks.declared import Declared, elsewhere
+from segmeter.benchmarks.seism import segmenter_spec
 from segmeter.benchmarks.zeroshot.edges.methods import AUTOMATIC_EDGES, BASELINES
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import RunOption
@@ -56,9 +57,11 @@ class Edges(Declared):
 
     def plan(self, plan: Plan) -> Plan:
         options = self.options_of(plan)
-        segmenters = list(plan.segmenters)
-        if plan.kind == "model":
-            segmenters = [Spec(AUTOMATIC_EDGES, {"model": s.name, **s.options}) for s in segmenters]
+        segmenters = [
+            segmenter_spec(s) if plan.kind == "method"
+            else Spec(AUTOMATIC_EDGES, {"model": s.name, **s.options})
+            for s in plan.segmenters
+        ]  # fmt: skip
         if options["baselines"]:
             known = {spec.name for spec in segmenters}
             segmenters += [Spec(name) for name in BASELINES if name not in known]
