@@ -148,8 +148,9 @@ def print_summary(run: segmeter.Run, as_json: bool, *, reported: bool = False) -
     rows = [replace(row, dataset=names.get(row.dataset, row.dataset)) for row in rows]
     cards = {card.name: card for card in run.statistics()} if rows else {}
     shown = run.headline() if rows else []
-    printed = [row for row in rows if row.statistic in shown] if shown else rows
     hidden = _print_tables(rows, shown, cards, run.benchmark.cases)
+    seen = set(shown or cards).difference(hidden)
+    printed = [row for row in rows if row.statistic in seen]
     legend = _legend(printed, [cards[name] for name in shown], run.plan.rounds)
     notes = [*legend, *run.notes()] if rows else []
     if hidden:

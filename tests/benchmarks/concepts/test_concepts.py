@@ -135,6 +135,21 @@ def test_a_run_scores_perfect_and_careless_readers(
     assert "missed" in page
 
 
+def test_no_ranges_are_explained_where_only_hidden_columns_have_any(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = Reader()
+    model.card = replace(model.card, name="reader-of-phrases-with-a-long-name")
+    run = segmeter.evaluate(
+        model, "coco", data=data, out=tmp_path / "run", benchmark="concepts", limit=1
+    )
+    assert any(row.low < row.high for row in run.summary() if row.statistic == "top-1")
+    print_summary(run, as_json=False)
+    said = capsys.readouterr().out
+    assert "left out to fit the terminal: top-1" in said
+    assert "ranges: " not in said
+
+
 def test_phrases_of_a_table_name_objects_or_nothing(data: Path, tmp_path: Path) -> None:
     table = tmp_path / "phrases.csv"
     table.write_text("image,phrase,objects\n0,cat,1\n0,the left animal,1\n0,unicorn,\n")

@@ -223,7 +223,7 @@ def _edges(result: Segmentation, scene: Scene) -> Single:
     elif result.levels is not None:
         edges = contour_strengths(result.levels)
     else:
-        raise BadInput("edges evaluates edge maps and hierarchies, not partitions or proposals")
+        raise BadInput("edges evaluates edge maps (FOLDER?kind=edges) and hierarchies only")
     if edges.shape != scene.partitions[0].shape:
         size = " x ".join(map(str, edges.shape[::-1]))
         raise BadInput(f"{scene.name}: the edge map is {size}, not the size of the image")
