@@ -119,6 +119,24 @@ def test_a_group_without_headline_statistics_has_no_table_next_to_one_with(
     assert titles == ["d, groups, 4 objects", "e, 4 objects"]
 
 
+def test_a_table_wider_than_the_terminal_is_printed_as_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`compare` at 40 columns printed one letter of each pair of models per line."""
+    titles = ["pair", "difference\n95 %", "signi-\nficant"]
+    row = ["disc\nflow", "+1.50\n+1 to +2", "no"]
+    columns = [{"overflow": "fold"}, {"no_wrap": True}, {"no_wrap": True}]
+    shown = {}
+    for width in ("27", "28"):
+        monkeypatch.setenv("COLUMNS", width)
+        print_rows(titles, [row], columns=columns)
+        shown[width] = capsys.readouterr().out
+    lines = ["pair: disc flow", "difference 95 %: +1.50 +1 to +2", "significant: no"]
+    assert shown["27"].split("\n") == [*lines, "", ""]
+    assert "signi-" in shown["28"]
+    assert "flow" in shown["28"]
+
+
 def test_an_interval_with_a_negative_bound_has_no_dash(capsys: pytest.CaptureFixture[str]) -> None:
     cells = []
     for low, high in ((-44.4, -8.9), (-0.2, 0.1), (1.0, 4.0)):

@@ -109,6 +109,7 @@ def print_rows(
     """Print rows of text as a table; the text may come from a run and is made safe.
 
     `columns` has options of the columns; by default text is wrapped, between words if it fits.
+    Where not all of these fit the terminal, each row is printed as lines.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -118,6 +119,16 @@ def print_rows(
         print(printable(title))
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     shown = [["\n".join(map(printable, cell.split("\n"))) for cell in row] for row in rows]
+    least = [
+        min(max(map(len, "\n".join(cells).split("\n"))), 99 if "no_wrap" in options else 8)
+        for *cells, options in zip(titles, *shown, columns, strict=False)
+    ]
+    if sum(least) > _terminal_width() - 3 * len(least) + 1:  # less the gaps
+        for row in shown:
+            for name, cell in zip(titles, row, strict=True):
+                print(" ".join(f"{name}: {cell}".replace("-\n", "").split()))
+            print()
+        return
     wrapped = [{"overflow": "fold", "width": wide} for wide in _widths([titles, *shown])]
     for name, options in zip(titles, columns or wrapped, strict=True):
         table.add_column(name, **options)
