@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import segmeter
 from segmeter.benchmarks.video import VideoBenchmark
 from segmeter.benchmarks.video.statistics import at_seconds, davis_area
 from segmeter.benchmarks.video.work import work as simulate_video
@@ -180,6 +181,15 @@ def test_its_report_shows_the_video(place: Path, tmp_path: Path) -> None:
     assert "(not tested: 1 video, 6 needed)." in page
     assert "resampling videos. Milliseconds" not in page, "one video has no intervals"
     assert len(page) < 6_000_000
+
+
+def test_a_session_from_a_mask_names_its_prompt(tmp_path: Path) -> None:
+    asked = ("--tracker", "flow", "--user", "first-frame?prompt=mask", "-d", "mini-video")
+    done = type_here("run", "video", *asked, "--workers", 0, "-o", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    page = segmeter.open_run(tmp_path / "run").report().read_text()
+    assert "1 mask" in page
+    assert "no prompt" not in page
 
 
 def videos(root: Path, *names: str) -> Path:

@@ -24,7 +24,7 @@ from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Results, Row
 from segmeter.core.errors import NotFound, SegmeterError
 from segmeter.core.masks import Mask
-from segmeter.core.prompts import Prompt, Scribble, moved, round_from_json
+from segmeter.core.prompts import MaskHint, Prompt, Scribble, moved, round_from_json
 from segmeter.core.scenes import Scene
 from segmeter.core.scores_by_step import Tables
 from segmeter.core.sections import Section
@@ -348,15 +348,18 @@ def _scrolled(case: VideoCase, caption: str = "") -> page.Slices:
             prompt = replace(prompt, points=prompt.points[::10])
         return moved(prompt, lambda p: (float(p[0] // every), p[1] / step, p[2] / step))
 
+    truth = thinned(case.truth)
     shown = [
         page.Frame(
-            thinned(case.masks(row)), [placed(p) for p in round_from_json(row["prompt"])],
+            thinned(case.masks(row)),
+            [MaskHint(truth)] * ("mask" in row["kinds"].split("+"))  # its pixels are not stored
+            + [placed(p) for p in round_from_json(row["prompt"])],
             {"J&F": row["jf"]}, note=f"frame {row['frame']}",
         )
         for row in case.rows
     ]  # fmt: skip
     key = re.sub(r"\W+", "-", f"video-{case.scene.dataset}-{case.name}")
     return page.Slices(
-        key, case.name, np.stack(grey).astype(np.uint8), shown, thinned(case.truth),
+        key, case.name, np.stack(grey).astype(np.uint8), shown, truth,
         caption=caption, every_frame=every,
     )  # fmt: skip
