@@ -114,7 +114,7 @@ def pieces(model: Sam, scene: Scene) -> None:
     passed = seconds(lambda: encoded.predict(requests), 2)
     answers = encode / apart * USERS
     print(f"an encoding               {encode:8.2f} s, as much as {answers:.0f} predictions")
-    print(f"{USERS} asks in one pass      {passed / apart:8.2f} x as long as one by one")
+    print(f"{USERS} requests in one pass      {passed / apart:8.2f} x as long as one by one")
 
 
 def promise(text: str, held: bool) -> bool:
