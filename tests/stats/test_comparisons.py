@@ -121,7 +121,10 @@ def test_a_model_is_not_the_better_one_for_empty_masks() -> None:
     assert not found.significant
 
 
-def test_two_infinite_values_are_no_difference_and_one_counts_even_where_others_are_equal() -> None:
+def test_infinite_differences_are_unknown_where_both_are_infinite_or_no_other_has_a_size() -> None:
     gaps = difference_of(np.array([np.inf, np.inf, 2.0]), np.array([np.inf, 2.0, 2.0]))
+    assert np.isnan(gaps[:2]).all()
+    assert gaps[2] == 0.0
+    gaps = difference_of(np.array([np.inf, np.inf, 2.5]), np.array([np.inf, 2.0, 2.0]))
     assert np.isnan(gaps[0])
-    assert gaps[1:].tolist() == [1.0, 0.0]
+    assert gaps[1:].tolist() == [0.5, 0.5]

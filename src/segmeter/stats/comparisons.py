@@ -205,7 +205,7 @@ def difference_of(ours: Floats, theirs: Floats) -> Floats:
     """Differences target by target; an infinite one counts as the largest of the others.
 
     So a model is not the better one for an empty mask, which is infinitely far from an object. NaN
-    where both are infinite.
+    where both are infinite, or where no other difference tells how much that is.
 
     >>> difference_of(np.array([1.0, np.inf, 5.0]), np.array([3.0, 1.0, 4.0])).tolist()
     [-2.0, 2.0, 1.0]
@@ -213,5 +213,5 @@ def difference_of(ours: Floats, theirs: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
         gaps = ours - theirs
     most = np.abs(gaps).max(axis=0, initial=0.0, where=np.isfinite(gaps))
-    most = np.where(most > 0, most, 1.0)
+    most = np.where((most > 0) | ~np.isinf(gaps), most, np.nan)
     return np.asarray(np.clip(gaps, -most, most))
